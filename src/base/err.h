@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_BASE_ERR_H
+#define WARD_BASE_ERR_H
+
+/*
+ * One error type, owned by the caller. Nothing on the heap, so nothing leaks when a second error
+ * lands on a first. Both functions return a negative errno, so that failing is one line; @e may be
+ * NULL.
+ */
+struct err {
+	int code;      /* an errno value; 0 means none */
+	char msg[376]; /* one line: what failed, on which thing, and what to do */
+};
+
+/* Sets @e to "<fmt>: <strerror(code)>"; returns -code. */
+int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Sets @e to "<fmt>" alone, for errors that did not come from the kernel; returns -code. */
+int err_say(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Puts "<fmt>: " before the message that @e has already; returns @r. */
+int err_wrap(struct err *e, int r, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_BASE_STR_H
+#define WARD_BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Formats into @buf; 0, or -ENAMETOOLONG (with @buf empty) when it does not fit. Never cuts. */
+int str_fmt(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+
+/* Copies @src; 0, or -ENAMETOOLONG (with @buf empty). */
+int str_copy(char *buf, size_t cap, const char *src);
+
+static inline bool str_eq(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+/* The rest of @s after @prefix, or NULL when it does not start with that. */
+static inline const char *str_after(const char *s, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(s, prefix, n) == 0 ? s + n : NULL;
+}
+
+#endif

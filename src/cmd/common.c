@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cmd/common.c - what every command shares: global options, errors, the other executable.
+ *
+ * Owns:  nothing.
+ * Rules: an error is one line on stderr and exit status 125.
+ */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/ckd.h"
+#include "base/str.h"
+#include "cmd/common.h"
+
+int cmd_fail(const char *name, const struct err *e)
+{
+	fprintf(stderr, "ward%s%s: %s\n", name ? " " : "", name ? name : "", e->msg);
+	return EXIT_WARD;
+}
+
+int cmd_usage(const char *name, const char *fmt, ...)
+{
+	struct err e = { 0 };
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(e.msg, sizeof(e.msg), fmt, ap);
+	va_end(ap);
+	return cmd_fail(name, &e);
+}
+
+static int find_self(char self_dir[WARD_PATH_MAX], struct err *e)
+{
+	ssize_t n = readlink("/proc/self/exe", self_dir, WARD_PATH_MAX - 1);
+	char *slash;
+
+	if (n < 0)
+		return err_set(e, errno, "finding this executable through /proc/self/exe");
+	self_dir[n] = '\0';
+	slash = strrchr(self_dir, '/');
+	if (slash)
+		*slash = '\0';
+	return 0;
+}
+
+/* Root keeps its state in /var/lib/ward, others below XDG_STATE_HOME. */
+static int default_state_dir(char out[WARD_PATH_MAX], struct err *e)
+{
+	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+
+	if (geteuid() == 0)
+		return str_copy(out, WARD_PATH_MAX, "/var/lib/ward");
+	if (xdg && xdg[0] == '/')
+		return str_fmt(out, WARD_PATH_MAX, "%s/ward", xdg);
+	if (home && home[0] == '/')
+		return str_fmt(out, WARD_PATH_MAX, "%s/.local/state/ward", home);
+	return err_say(e, ENOENT, "no place for state: set HOME, WARD_STATE_DIR or --state-dir");
+}
+
+static int set_state_dir(const char *value, const char *from, char out[WARD_PATH_MAX], struct err *e)
+{
+	char cwd[WARD_PATH_MAX];
+	size_t n;
+	int r;
+
+	if (!*value)
+		return err_say(e, EINVAL, "%s is empty: give a directory", from);
+	if (value[0] == '/')
+		r = str_copy(out, WARD_PATH_MAX, value);
+	else if (!getcwd(cwd, sizeof(cwd)))
+		return err_set(e, errno, "finding the working directory for %s", from);
+	else
+		r = str_fmt(out, WARD_PATH_MAX, "%s/%s", cwd, value);
+	if (r < 0)
+		return err_say(e, ENAMETOOLONG, "%s is too long: at most %d bytes", from, WARD_PATH_MAX - 1);
+	for (n = strlen(out); n > 1 && out[n - 1] == '/'; n--)
+		out[n - 1] = '\0';
+	return 0;
+}
+
+int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_PATH_MAX],
+	char self_dir[WARD_PATH_MAX], struct err *e)
+{
+	const char *dir = getenv("WARD_STATE_DIR"), *from = "WARD_STATE_DIR", *rest;
+	int i, r;
+
+	(void)g;
+	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
+		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h") || str_eq(argv[i], "--version")) {
+			argv[i] += strspn(argv[i], "-");
+			if (str_eq(argv[i], "h"))
+				argv[i] = (char *)"help";
+			break;
+		}
+		rest = str_after(argv[i], "--state-dir");
+		if (rest && *rest == '=') {
+			dir = rest + 1;
+		} else if (rest && !*rest && i + 1 < argc) {
+			dir = argv[++i];
+		} else if (rest && !*rest) {
+			return err_say(e, EINVAL, "--state-dir needs a directory");
+		} else {
+			return err_say(e, EINVAL,
+				"'%s' is not an option here: ward [--state-dir DIR] COMMAND; see 'ward help'",
+				argv[i]);
+		}
+		from = "--state-dir";
+	}
+	r = dir ? set_state_dir(dir, from, state_dir, e) : default_state_dir(state_dir, e);
+	if (r < 0)
+		return r;
+	r = find_self(self_dir, e);
+	return r < 0 ? r : i;
+}
+
+int cmd_exec_full(char **argv, const struct globals *g)
+{
+	static const char *const places[] = { "", "/../libexec/ward" };
+	char path[WARD_PATH_MAX];
+	struct err e = { 0 };
+	char **full_argv;
+	size_t n = 0;
+
+	while (argv[n])
+		n++;
+	full_argv = calloc(n + 2, sizeof(*full_argv));
+	if (!full_argv || setenv("WARD_STATE_DIR", g->state_dir, 1) < 0) {
+		free(full_argv);
+		err_set(&e, ENOMEM, "starting ward-full");
+		return cmd_fail(argv[0], &e);
+	}
+	full_argv[0] = path;
+	memcpy(full_argv + 1, argv, n * sizeof(*argv));
+	errno = ENOENT;
+	for (size_t i = 0; i < ARRAY_LEN(places) && errno == ENOENT; i++)
+		if (str_fmt(path, sizeof(path), "%s%s/ward-full", g->self_dir, places[i]) == 0)
+			execv(path, full_argv);
+	err_set(&e, errno, "starting ward-full, looked for beside %s/ward and in libexec", g->self_dir);
+	free(full_argv);
+	return cmd_fail(argv[0], &e);
+}
+
+bool cmd_colour(FILE *f)
+{
+	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+	return isatty(fileno(f)) && !(no && *no) && !(term && str_eq(term, "dumb"));
+}

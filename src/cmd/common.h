@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_CMD_COMMON_H
+#define WARD_CMD_COMMON_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/limits.h"
+#include "cmd/cmd.h"
+
+/* Reads --state-dir, --help and --version; the index of the command's name, or a negative errno. */
+int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_PATH_MAX],
+	char self_dir[WARD_PATH_MAX], struct err *e);
+
+/* Becomes ward-full with the same command; returns only on failure, with the exit status. */
+int cmd_exec_full(char **argv, const struct globals *g);
+
+/* May @f be coloured: a terminal, and neither NO_COLOR nor TERM=dumb says otherwise. */
+bool cmd_colour(FILE *f);
+
+#endif

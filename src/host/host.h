@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_HOST_HOST_H
+#define WARD_HOST_HOST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/statfs.h>
+
+/*
+ * The one door to our own kernel for everything that sets a sandbox up or takes it down. Each call
+ * returns what the kernel returned, or a negative errno. In the test binary `ward-fault` every call
+ * passes a gate that can make the n-th one fail, or kill the process there (host/fault.c).
+ */
+struct ward_mount_attr;
+struct clone_args;
+
+int host_open(const char *path, int flags, mode_t mode);
+int host_openat(int dir, const char *path, int flags, mode_t mode);
+/* Below @dir only: no symlink, no "..", no other mount leads out. RESOLVE_* in @resolve. */
+int host_openat2(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
+int host_close(int fd);
+int host_close_from(int first); /* all descriptors from @first on */
+ssize_t host_read(int fd, void *buf, size_t len);
+ssize_t host_write(int fd, const void *buf, size_t len);
+int host_write_all(int fd, const void *buf, size_t len);
+/* Opens, writes @text in one call, closes: for cgroup, proc and map files. */
+int host_put(int dir, const char *path, const char *text);
+/* Reads a small file into @buf, NUL-terminated; the number of bytes. */
+ssize_t host_get(int dir, const char *path, char *buf, size_t cap);
+int host_mkdirat(int dir, const char *path, mode_t mode);
+int host_unlinkat(int dir, const char *path, int flags);
+int host_symlinkat(const char *target, int dir, const char *path);
+int host_renameat(int from_dir, const char *from, int to_dir, const char *to);
+int host_mknodat(int dir, const char *path, mode_t mode, dev_t dev);
+int host_fchownat(int dir, const char *path, uid_t uid, gid_t gid, int flags);
+int host_fstatfs(int fd, struct statfs *ret);
+int host_lock(int fd); /* exclusive, this process's own, not waiting: -EAGAIN when it is held */
+int host_ftruncate(int fd, off_t len);
+int host_dup3(int from, int to, int flags);
+int host_fchdir(int fd);
+int host_chdir(const char *path);
+
+int host_socketpair(int type, int fds[2]);
+ssize_t host_send_fds(int sock, const void *data, size_t len, const int *fds, unsigned count);
+ssize_t host_recv_fds(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *ret_count);
+int host_eventfd(void);
+
+pid_t host_clone3(const struct clone_args *args);
+int host_unshare(int flags);
+int host_setns(int fd, int flags);
+int host_kill(pid_t pid, int sig);
+int host_pidfd_kill(int pidfd, int sig);
+
+int host_fsopen(const char *type);
+int host_fsconfig_str(int fs, const char *key, const char *value); /* @value NULL: a flag */
+int host_fsconfig_fd(int fs, const char *key, int fd);
+int host_fsmount(int fs, unsigned attrs); /* creates, mounts detached; MOUNT_ATTR_* */
+int host_open_tree(int dir, const char *path, unsigned flags);
+int host_mount_setattr(int dir, const char *path, unsigned flags, struct ward_mount_attr *attr);
+int host_move_mount(int from, int to_dir, const char *to);
+int host_mount(const char *src, const char *dst, const char *type, unsigned long flags, const char *data);
+int host_umount(const char *path, int flags);
+int host_pivot_root(const char *new_root, const char *put_old);
+int host_sethostname(const char *name);
+
+int host_prctl(int op, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+int host_setrlimit(int what, const struct rlimit *limit);
+int host_setids(uid_t uid, gid_t gid, const gid_t *groups, size_t count);
+int host_capset(uint64_t effective, uint64_t permitted, uint64_t inheritable);
+/* Loads a classic BPF filter; SECCOMP_FILTER_FLAG_* in @flags; a listener descriptor, or 0. */
+struct sock_fprog;
+int host_seccomp(unsigned flags, const struct sock_fprog *prog);
+int host_landlock_abi(void);
+int host_landlock_create(const void *attr, size_t size);
+int host_landlock_add_path(int ruleset, int fd, uint64_t access);
+int host_landlock_restrict(int ruleset);
+
+#endif

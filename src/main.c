@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * main.c - the command table, nothing else.
+ *
+ * Owns:  the options before the command.
+ * Rules: built twice: `ward`, small and static, has the LEAN commands and starts `ward-full` for
+ *        the rest; `ward-full` has the FULL ones.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/ckd.h"
+#include "base/str.h"
+#include "cmd/cmd.h"
+#include "cmd/common.h"
+
+#ifdef WARD_FULL
+#define FN_LEAN(fn) NULL
+#define FN_FULL(fn) fn
+#else
+#define FN_LEAN(fn) fn
+#define FN_FULL(fn) NULL
+#endif
+
+static const struct {
+	const char *name;
+	command_fn *fn; /* NULL: the other executable has it */
+} commands[] = {
+#define COMMAND(name, fn, where, help) { name, FN_##where(fn) },
+#include "cmd/commands.def"
+#undef COMMAND
+};
+
+static int dispatch(int argc, char **argv, const struct globals *g)
+{
+	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
+		if (!str_eq(commands[i].name, argv[0]))
+			continue;
+		if (commands[i].fn)
+			return commands[i].fn(argc, argv, g);
+		return cmd_exec_full(argv, g);
+	}
+	return cmd_usage(NULL, "'%s' is not a command; 'ward help' lists them", argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+	char state_dir[WARD_PATH_MAX], self_dir[WARD_PATH_MAX];
+	struct globals g = { .state_dir = state_dir, .self_dir = self_dir, .environ = environ };
+	struct err e = { 0 };
+	int at = globals_read(argc, argv, &g, state_dir, self_dir, &e);
+
+	if (at < 0)
+		return cmd_fail(NULL, &e);
+	if (at >= argc) {
+		char *help[] = { (char *)"help", NULL };
+
+		dispatch(1, help, &g);
+		return EXIT_WARD;
+	}
+	return dispatch(argc - at, argv + at, &g);
+}

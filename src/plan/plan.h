@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_PLAN_PLAN_H
+#define WARD_PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/limits.h"
+#include "plan/wall.h"
+
+/*
+ * The frozen description of one sandbox, that every layer below core reads and none changes.
+ * Strings are borrowed from whoever made the plan and outlive it.
+ */
+enum net_mode { NET_NONE, NET_LOOPBACK, NET_HOST };
+enum mount_mode { MOUNT_RO, MOUNT_RW, MOUNT_OVERLAY };
+enum upper_kind { UPPER_AUTO, UPPER_TMPFS, UPPER_DISK };
+
+struct plan_mount {
+	const char *src, *dst; /* absolute, without "." and ".."; src exists */
+	enum mount_mode mode;
+};
+
+/* What a workspace is made from. */
+enum source_kind {
+	SOURCE_GIT,  /* a git worktree of the repository at src, at ref (NULL: its HEAD) */
+	SOURCE_DIR,  /* a private view of the directory: overlay, or a (reflink) copy */
+	SOURCE_COPY, /* always a copy, reflinked where the file system can */
+	SOURCE_LINK, /* a symlink to the directory; reads go through, writes do not */
+};
+
+struct plan_source {
+	enum source_kind kind;
+	const char *src;  /* absolute host path */
+	const char *ref;  /* SOURCE_GIT only: branch, tag or commit; may be NULL */
+	const char *name; /* its folder's name in the workspace; one path component */
+};
+
+struct plan_limits {
+	uint64_t memory_bytes; /* 0 in any of these: no limit */
+	uint64_t disk_bytes;
+	uint64_t output_bytes;
+	uint64_t timeout_ms;
+	uint32_t pids;
+	uint32_t cpu_milli; /* thousandths of a CPU */
+	/* Asked for by hand: refuse the run rather than start without. A default may fall back. */
+	bool memory_asked, disk_asked, pids_asked, cpus_asked;
+};
+
+/* What the root file system is made of. */
+enum root_kind { ROOT_HOST, ROOT_DIR, ROOT_LAYERS };
+
+struct plan_root {
+	enum root_kind kind;
+	const char *name;                /* as the user wrote it: "host", "dir:/x", "alpine:3" */
+	const char *layers[LAYERS_MAX];  /* host directories, uppermost first; ROOT_HOST: the skeleton */
+	unsigned layer_count;
+};
+
+struct plan {
+	char id[ID_LEN + 1];
+	const char *state_dir;
+	enum wall wall;
+
+	struct plan_root root;
+	struct plan_mount mounts[MOUNTS_MAX];
+	unsigned mount_count;
+	struct plan_source sources[SOURCES_MAX];
+	unsigned source_count;
+	enum upper_kind upper;
+	enum net_mode net;
+	struct plan_limits limits;
+
+	const char *const *argv; /* NULL-terminated */
+	const char *const *env;  /* "K=V", NULL-terminated: all that the command gets */
+	const char *workdir;     /* NULL: the template's, or "/" ; workspace tier: the workspace */
+	const char *user;        /* "0", "1000:1000", a name from the template's passwd; NULL: its root */
+	const char *hostname;
+	bool tty;
+	bool keep;
+
+	/* Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root. */
+	uint32_t id_base;
+	unsigned slot;
+};
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_TIER_H
+#define WARD_TIER_TIER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+#include "plan/plan.h"
+#include "plan/trail.h"
+
+/* What callers see of a tier. Implementers include tier_impl.h. */
+struct box;
+struct tier_ops;
+
+/* What a sandbox used, as far as its tier can tell; a field that is not known is UINT64_MAX. */
+struct usage {
+	uint64_t cpu_us, memory_peak_bytes, written_bytes, pids_peak;
+	uint64_t oom_kills;    /* processes that the kernel killed for want of memory */
+	uint64_t pids_refused; /* forks refused by the process limit */
+	bool disk_full;        /* nothing more could be written when it ended */
+};
+
+/* The descriptors that whoever waits for a sandbox polls; -1 where there is none. */
+struct box_fds {
+	int pidfd;   /* readable when the sandbox is over */
+	int channel; /* the agent's channel: docs/PROTOCOL.md */
+	int notify;  /* seccomp listener: denied calls arrive here */
+	int oom;     /* readable when memory ran out inside (only where the kernel kills one process) */
+};
+
+const struct tier_ops *const *tier_list(unsigned *ret_count);
+const struct tier_ops *tier_by_wall(enum wall w); /* NULL when this build has no such tier */
+const char *tier_name(const struct tier_ops *t);
+const char *tier_what(const struct tier_ops *t);
+enum wall tier_wall(const struct tier_ops *t);
+
+/* Can this host build the wall? If not, @e says what is missing and how to get it. */
+int tier_probe(const struct tier_ops *t, struct err *e);
+
+/*
+ * Starts the sandbox that @plan describes. On success the first process is on its way and its agent
+ * will read the channel; a step that fails in that process shows as its end, and box_trail() then
+ * says which step. On failure nothing is left behind. @trail is filled as the start goes on.
+ */
+int box_start(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
+const struct box_fds *box_fds(const struct box *box);
+/* What the first process has done so far; a checked copy. */
+void box_trail(const struct box *box, struct trail *ret_trail);
+/* Kills everything inside and waits until it is gone. Never fails; idempotent. */
+void box_kill(struct box *box);
+/* Wait status of the first process, once it is over (pidfd readable); fills @ret_usage. */
+int box_reap(struct box *box, int *ret_status, struct usage *ret_usage);
+/* Removes all that start made (unless plan->keep: then what `ward diff` needs stays), frees @box.
+ * Never fails; safe on a half-started box and on NULL. */
+void box_stop(struct box *box);
+
+#endif
