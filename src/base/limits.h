@@ -16,6 +16,25 @@ enum {
 	SLOTS_MAX = 16384,              /* sandboxes alive at one time in one state directory */
 	AUDIT_LINE_MAX = 256 * 1024,    /* one line of the audit log */
 	DENIALS_MAX = 64,               /* different denied things remembered per run */
+	TEMPLATE_NAME_MAX = 230,        /* bytes of a template's name or image reference */
+	TEMPLATE_RECORD_MAX = 4 << 20,  /* one template record on disk */
+	TEMPLATE_ARGS_MAX = 1024,       /* words of a template's start command */
+	TREE_DEPTH_MAX = 256,           /* folders inside folders, of a tree that ward makes or removes */
+	IMAGE_MANIFEST_MAX = 4 << 20,   /* bytes of an image manifest or index */
+	IMAGE_CONFIG_MAX = 8 << 20,     /* bytes of an image configuration */
+	IMAGE_INDEX_DEPTH_MAX = 4,      /* indexes inside indexes */
+	IMAGE_INDEX_ENTRIES_MAX = 4096, /* entries of one index */
+	IMAGE_ENTRIES_MAX = 4000000,    /* files, folders and links of one image, all layers together */
+	IMAGE_HEADER_MAX = 1 << 20,     /* bytes of headers before one entry of a layer */
+	IMAGE_NAME_MAX = 4095,          /* bytes of the path of one entry */
+	IMAGE_MEMBERS_MAX = 4096,       /* files in an image archive */
+	REGISTRY_REDIRECTS_MAX = 5,     /* redirects followed for one request */
+	REGISTRY_TOKEN_MAX = 64 * 1024, /* bytes of a token, or of the answer that holds it */
+	REGISTRY_CONFIG_MAX = 1 << 20,  /* bytes of the file with registry credentials */
 };
+
+/* Bytes of one image, unpacked; --max-size says otherwise. */
+#define IMAGE_BYTES_MAX (32ULL << 30)
+#define IMAGE_BYTES_CEILING (1ULL << 50) /* more than this cannot be asked for */
 
 #endif
