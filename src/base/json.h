@@ -12,6 +12,14 @@
  * afford it. Commas are put by themselves. @key is NULL inside an array and at the top. Strings
  * that are not UTF-8 come out with U+FFFD for each bad byte, so that the result always parses.
  */
+/*
+ * jansson, in ward-full, has functions of these names too, and calls its own through the dynamic
+ * linker, which would find ours. So ours have other names for the linker. A file that includes
+ * <jansson.h> cannot include this one.
+ */
+#define json_array ward_json_array
+#define json_null ward_json_null
+
 void json_open(struct buf *b, const char *key);  /* { */
 void json_close(struct buf *b);                  /* } */
 void json_array(struct buf *b, const char *key); /* [ */

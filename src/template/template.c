@@ -48,8 +48,12 @@ void template_done(struct template *t)
 	t->hold_ = -1;
 }
 
-/* Is @path the state directory, or inside it? What lies there is ward's and changes under you. */
-static bool is_state(const char *state_dir, const char *path)
+const struct record *template_record(const struct template *t)
+{
+	return t->record_;
+}
+
+bool template_is_state(const char *state_dir, const char *path)
 {
 	char real[PATH_MAX];
 	const char *rest;
@@ -72,7 +76,7 @@ static int check_dir(const char *state_dir, const char *real, const char *shown,
 			"or "
 			"oci:PATH for an image",
 			shown);
-	if (is_state(state_dir, real))
+	if (template_is_state(state_dir, real))
 		return err_say(e, EINVAL,
 			"template '%s' is in ward's own state directory; give a directory "
 			"elsewhere",
@@ -136,9 +140,11 @@ static int hold(int fd, struct err *e)
 {
 	struct stat st;
 
-	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? err_say(e, ENOENT, "it is being removed")
-					    : err_set(e, errno, "locking its record");
+	/* Only moments of waiting: the other side holds it while it replaces or removes the record.
+	 */
+	while (flock(fd, LOCK_SH) < 0)
+		if (errno != EINTR)
+			return err_set(e, errno, "locking its record");
 	if (fstat(fd, &st) < 0)
 		return err_set(e, errno, "its record");
 	return st.st_nlink ? 0 : -ESTALE;

@@ -38,6 +38,14 @@ struct template
  */
 int template_resolve(const char *state_dir, const char *spec, struct template *ret, struct err *e);
 void template_done(struct template *t);
+/* What is written down about it; NULL for `host` and for a directory without a name. */
+const struct record *template_record(const struct template *t);
+
+/*
+ * Is @path, with all links resolved, the state directory or inside it? What lies there is ward's
+ * and changes under you.
+ */
+bool template_is_state(const char *state_dir, const char *path);
 
 /*
  * An oci: word as the import and the resolver both understand it. The whole rest is the path when
