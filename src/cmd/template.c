@@ -181,31 +181,34 @@ static int template_ls(int argc, char **argv, const struct globals *g)
 	return l.first.code ? cmd_fail("template", &l.first) : 0;
 }
 
+static bool exists(const char *state_dir, const char *name)
+{
+	char path[WARD_PATH_MAX], file[TEMPLATE_NAME_MAX + 1];
+
+	return record_file_name(name, file) == 0 &&
+	       str_fmt(path, sizeof(path), "%s/templates/%s/template", state_dir, file) == 0 &&
+	       access(path, F_OK) == 0;
+}
+
 /* The record that a word means, in the order in which --template looks. */
 static int find_name(
 	const char *state_dir, const char *word, char out[TEMPLATE_NAME_MAX + 1], struct err *e)
 {
-	char path[WARD_PATH_MAX], shown[128];
 	struct oci_word oci;
 	struct ref ref;
+	char shown[128];
+	int r;
 
-	str_show(shown, sizeof(shown), word);
 	if (str_after(word, "oci:")) {
-		int r = oci_word_parse(word, &oci, e);
-
+		r = oci_word_parse(word, &oci, e);
 		return r < 0 ? r : str_copy(out, TEMPLATE_NAME_MAX + 1, oci.name);
 	}
-	if (template_name_is_valid(word)) {
-		if (str_fmt(path, sizeof(path), "%s/templates/%s/template", state_dir, word) < 0)
-			return err_say(
-				e, ENAMETOOLONG, "the path of the state directory is too long");
-		if (access(path, F_OK) == 0)
-			return str_copy(out, TEMPLATE_NAME_MAX + 1, word);
-	}
-	if (ref_parse(word, &ref, NULL) == 0)
-		return ref_text(&ref, out);
-	return err_say(
-		e, ENOENT, "there is no template '%s'; 'ward template ls' lists them", shown);
+	if (template_name_is_valid(word) && exists(state_dir, word))
+		return str_copy(out, TEMPLATE_NAME_MAX + 1, word);
+	if (ref_parse(word, &ref, NULL) == 0 && ref_text(&ref, out) == 0 && exists(state_dir, out))
+		return 0;
+	return err_say(e, ENOENT, "there is no template '%s'; 'ward template ls' lists them",
+		str_show(shown, sizeof(shown), word));
 }
 
 struct removal {

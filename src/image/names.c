@@ -56,7 +56,8 @@ int entry_name_parse(const char *raw, struct entry_name *ret, struct err *e)
 
 	if (!*raw)
 		return err_say(e, EINVAL, "its name is empty");
-	if (*raw == '/')
+	/* A lone "/" is how some builders write the root; anything after it is an absolute path. */
+	if (*raw == '/' && raw[strspn(raw, "/")])
 		return err_say(e, EINVAL, "its path is absolute");
 	if (strlen(raw) > IMAGE_NAME_MAX)
 		return err_say(e, ENAMETOOLONG, "its path has more than %d bytes", IMAGE_NAME_MAX);

@@ -547,6 +547,8 @@ static int put_all(struct unpack *u, struct err *e)
 			return err_wrap(e, r, "entry '%s'",
 				str_show(shown, sizeof(shown), raw ? raw : "?"));
 	}
+	if (n < 0 && n != -EINTR) /* it has no name that could be shown */
+		err_wrap(e, n, "entry number %llu", (unsigned long long)u->info.entries + 1);
 	return n;
 }
 

@@ -110,8 +110,9 @@ class Index:
         return {k: v for i in self.images for k, v in i.blobs().items()}
 
     def documents(self):
-        return {sha(self.manifest): (INDEX, self.manifest),
-                **{k: v for i in self.images for k, v in i.documents().items()}}
+        # What it names comes before it: a registry wants them in that order.
+        return {**{k: v for i in self.images for k, v in i.documents().items()},
+                sha(self.manifest): (INDEX, self.manifest)}
 
     descriptor = Image.descriptor
 
