@@ -199,16 +199,18 @@ static int find_name(
 	char shown[128];
 	int r;
 
+	str_show(shown, sizeof(shown), word);
 	if (str_after(word, "oci:")) {
 		r = oci_word_parse(word, &oci, e);
-		return r < 0 ? r : str_copy(out, TEMPLATE_NAME_MAX + 1, oci.name);
+		return r < 0 ? err_wrap(e, r, "'%s'", shown)
+			     : str_copy(out, TEMPLATE_NAME_MAX + 1, oci.name);
 	}
 	if (template_name_is_valid(word) && exists(state_dir, word))
 		return str_copy(out, TEMPLATE_NAME_MAX + 1, word);
 	if (ref_parse(word, &ref, NULL) == 0 && ref_text(&ref, out) == 0 && exists(state_dir, out))
 		return 0;
-	return err_say(e, ENOENT, "there is no template '%s'; 'ward template ls' lists them",
-		str_show(shown, sizeof(shown), word));
+	return err_say(
+		e, ENOENT, "there is no template '%s'; 'ward template ls' lists them", shown);
 }
 
 struct removal {

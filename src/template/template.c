@@ -284,7 +284,7 @@ int oci_word_parse(const char *spec, struct oci_word *ret, struct err *e)
 	if (r == 0)
 		r = stamp(&w, e);
 	if (r < 0)
-		return err_wrap(e, r, "'%s'", shown);
+		return r;
 	str_fmt(w.source, sizeof(w.source), "oci:%s%s%s", w.path, w.tag[0] ? ":" : "", w.tag);
 	sha256_hex(w.source, strlen(w.source), hex);
 	str_fmt(w.name, sizeof(w.name), "oci-%.16s", hex);
@@ -298,12 +298,12 @@ static int resolve_oci(const char *state_dir, const char *spec, struct template 
 	char shown[128];
 	int r = oci_word_parse(spec, &w, e);
 
+	str_show(shown, sizeof(shown), spec);
 	if (r < 0)
-		return err_wrap(e, r, "template");
+		return err_wrap(e, r, "template '%s'", shown);
 	r = resolve_record(state_dir, spec, w.name, &w, ret, e);
 	if (r != -ENOENT)
 		return r;
-	str_show(shown, sizeof(shown), spec);
 	ret->needs_import = true;
 	return err_say(e, ENOENT,
 		"template '%s' was not imported yet; 'ward template import %s' does that", shown,
