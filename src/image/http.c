@@ -19,7 +19,7 @@
 
 struct http {
 	CURL *curl;
-	bool plain_http;
+	enum http_plain plain;
 	char why[CURL_ERROR_SIZE];
 };
 
@@ -70,7 +70,7 @@ static bool url_is_loopback(const char *url)
 	return url_split(url, &p) == 0 && ref_host_is_loopback(p.host);
 }
 
-int http_url_check(const char *url, bool plain_http, struct err *e)
+int http_url_check(const char *url, enum http_plain plain, struct err *e)
 {
 	struct parts p __attribute__((cleanup(parts_done)));
 	char shown[120];
@@ -84,7 +84,7 @@ int http_url_check(const char *url, bool plain_http, struct err *e)
 		return 0;
 	if (!str_eq(p.scheme, "http"))
 		return err_say(e, EINVAL, "'%s' is neither https nor http", shown);
-	if (plain_http || ref_host_is_loopback(p.host))
+	if (plain == PLAIN_ANYWHERE || (plain == PLAIN_HERE && ref_host_is_loopback(p.host)))
 		return 0;
 	return err_say(e, EPERM, "'%s' is plain http, which --plain-http would allow", shown);
 }
@@ -98,7 +98,7 @@ bool http_same_origin(const char *a, const char *b)
 	       strcasecmp(x.host, y.host) == 0 && str_eq(x.port, y.port);
 }
 
-int http_create(bool plain_http, struct http **ret, struct err *e)
+int http_create(enum http_plain plain, struct http **ret, struct err *e)
 {
 	own_mem struct http *h = calloc(1, sizeof(*h));
 
@@ -109,7 +109,7 @@ int http_create(bool plain_http, struct http **ret, struct err *e)
 		curl_global_cleanup();
 		return err_set(e, ENOMEM, "starting libcurl");
 	}
-	h->plain_http = plain_http;
+	h->plain = plain;
 	*ret = take_ptr(&h);
 	return 0;
 }
@@ -280,7 +280,7 @@ int http_get(struct http *h, const struct http_request *q, struct http_answer *r
 		int r;
 
 		memset(ret, 0, sizeof(*ret));
-		r = http_url_check(url, h->plain_http, e);
+		r = http_url_check(url, h->plain, e);
 		if (r == 0)
 			r = one_hop(h, &f, url, http_same_origin(q->url, url), e);
 		if (r < 0)

@@ -28,13 +28,19 @@ struct http_answer {
 	char basic[1024];
 };
 
-int http_create(bool plain_http, struct http **ret, struct err *e);
+/*
+ * Where plain http may lead. PLAIN_HERE is for a registry on this host; one elsewhere must not send
+ * us to services that only this host can reach.
+ */
+enum http_plain { PLAIN_NOWHERE, PLAIN_HERE, PLAIN_ANYWHERE };
+
+int http_create(enum http_plain plain, struct http **ret, struct err *e);
 void http_destroy(struct http *h);
 /* Any status is a success here, as long as there is one. */
 int http_get(struct http *h, const struct http_request *q, struct http_answer *ret, struct err *e);
 
-/* https anywhere; http to this host, or anywhere when @plain_http; no user in it. */
-int http_url_check(const char *url, bool plain_http, struct err *e);
+/* https anywhere, http where @plain says; no user in it. */
+int http_url_check(const char *url, enum http_plain plain, struct err *e);
 bool http_same_origin(const char *a, const char *b);
 
 #endif

@@ -179,22 +179,24 @@ static void urls(void **state)
 {
 	static const struct {
 		const char *url;
-		bool plain;
+		enum http_plain plain;
 		int want;
 	} cases[] = {
-		{ "https://a.test/x", false, 0 },
-		{ "http://localhost:5000/x", false, 0 },
-		{ "http://127.0.0.1/x", false, 0 },
-		{ "http://[::1]:5000/x", false, 0 },
-		{ "http://a.test/x", true, 0 },
-		{ "http://a.test/x", false, -EPERM },
-		{ "http://localhost.a.test/x", false, -EPERM },
-		{ "https://u:p@a.test/x", false, -EINVAL },
-		{ "http://localhost@a.test/", false, -EINVAL },
-		{ "file:///etc/passwd", true, -EINVAL },
-		{ "ftp://a.test/x", true, -EINVAL },
-		{ "", true, -EINVAL },
-		{ "/x", true, -EINVAL },
+		{ "https://a.test/x", PLAIN_HERE, 0 },
+		{ "http://localhost:5000/x", PLAIN_HERE, 0 },
+		{ "http://127.0.0.1/x", PLAIN_HERE, 0 },
+		{ "http://[::1]:5000/x", PLAIN_HERE, 0 },
+		{ "http://a.test/x", PLAIN_ANYWHERE, 0 },
+		{ "http://a.test/x", PLAIN_HERE, -EPERM },
+		{ "http://localhost/x", PLAIN_NOWHERE, -EPERM },
+		{ "https://localhost/x", PLAIN_NOWHERE, 0 },
+		{ "http://localhost.a.test/x", PLAIN_HERE, -EPERM },
+		{ "https://u:p@a.test/x", PLAIN_HERE, -EINVAL },
+		{ "http://localhost@a.test/", PLAIN_HERE, -EINVAL },
+		{ "file:///etc/passwd", PLAIN_ANYWHERE, -EINVAL },
+		{ "ftp://a.test/x", PLAIN_ANYWHERE, -EINVAL },
+		{ "", PLAIN_ANYWHERE, -EINVAL },
+		{ "/x", PLAIN_ANYWHERE, -EINVAL },
 	};
 
 	(void)state;

@@ -298,7 +298,10 @@ int registry_open(
 	g->plain_http = o->plain_http;
 	g->max_bytes = o->max_bytes;
 	g->credential = o->credential;
-	n = http_create(o->plain_http, &g->http, e);
+	n = http_create(o->plain_http			? PLAIN_ANYWHERE
+			: ref_host_is_loopback(r->host) ? PLAIN_HERE
+							: PLAIN_NOWHERE,
+		&g->http, e);
 	if (n < 0)
 		return n;
 	*ret = &take_ptr(&g)->source;
