@@ -49,8 +49,7 @@ int folders_add(struct folders *f, const char *path, mode_t mode, const struct t
 	return 0;
 }
 
-/* Paths backwards, so that what is inside comes before what it is in; of one path the last first.
- */
+/* Paths backwards: what is inside comes before what it is in; of one path the last comes first. */
 static int leaves_first(const void *a, const void *b)
 {
 	const struct folder *x = a, *y = b;

@@ -295,8 +295,11 @@ int place_whiteout(struct unpack *u, struct item *it, struct err *e)
 	struct stat st;
 	int r;
 
-	if (it->name.kind == NAME_OPAQUE)
+	if (it->name.kind == NAME_OPAQUE) {
+		/* overlayfs does not look for the mark on a layer's root: image/stage.c does. */
+		u->info.hides_all |= !it->name.parent[0];
 		return unpack_set_opaque(u, it->dir, e);
+	}
 	r = what_is_there(it->dir, it->name.base, &st, e);
 	if (r == 2) {
 		fd = host_openat(it->dir, it->name.base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);

@@ -24,8 +24,7 @@ struct source_ops {
 	 */
 	int (*top)(struct source *s, struct buf *text, char digest[DIGEST_TEXT],
 		struct manifest *ret_manifest, struct err *e);
-	/* Required. A small part: a manifest (@is_manifest) or configuration, at most @max bytes.
-	 */
+	/* Required. A manifest (@is_manifest) or configuration, at most @max bytes. */
 	int (*text)(struct source *s, const struct descriptor *d, bool is_manifest, size_t max,
 		struct buf *text, struct err *e);
 	/* Required. A layer as a file that is read from its start. May use the folder @work. */
@@ -41,8 +40,7 @@ struct source {
 	struct progress *progress;
 };
 
-/* An OCI image layout, or an archive of one or of `docker save`; archives are spread out in @work.
- */
+/* An OCI image layout, or an archive of one or of `docker save`; those are spread out in @work. */
 int bundle_open(
 	const struct oci_word *w, int work, uint64_t max_bytes, struct source **ret, struct err *e);
 

@@ -77,7 +77,8 @@ int layer_meta_read(int layers, const char *name, struct layer_meta *ret, struct
 	if (n < 0)
 		return n == -ENOENT ? -ENOENT
 				    : err_set(e, (int)-n, "layer %s: reading its meta file", name);
-	ret->by_root = strstr(text, "owner=root\n") != NULL;
+	ret->by_root = strstr(text, "\nowner=root\n") != NULL;
+	ret->hides_all = strstr(text, "\nhides-all=yes\n") != NULL;
 	if (!is_digits(text, "\nbytes=", &ret->bytes) ||
 		!is_digits(text, "\nentries=", &ret->entries))
 		return err_say(e, EBADMSG, "layer %s: its meta file makes no sense", name);
@@ -93,19 +94,21 @@ static int write_meta(int dir, bool by_root, const struct layer_info *info, stru
 	clock_text(now);
 	if (r >= 0)
 		r = str_fmt(text, sizeof(text),
-			"diff-id=%s\nowner=%s\nopaque=%s\nwhiteout=chardev\nbytes=%llu\nentries=%"
-			"llu\ncreated=%s\n",
+			"diff-id=%s\nowner=%s\nopaque=%s\nwhiteout=chardev\nhides-all=%s\n"
+			"bytes=%llu\nentries=%llu\ncreated=%s\n",
 			info->diff_id, by_root ? "root" : "user",
 			by_root ? "trusted.overlay.opaque" : "user.overlay.opaque",
-			(unsigned long long)info->bytes, (unsigned long long)info->entries, now);
+			info->hides_all ? "yes" : "no", (unsigned long long)info->bytes,
+			(unsigned long long)info->entries, now);
 	if (r >= 0)
 		r = host_write_all(fd, text, strlen(text));
 	return r < 0 ? err_set(e, -r, "writing the layer's meta file") : 0;
 }
 
-static int push(struct stage *s, const char *name, int folder, struct err *e)
+/* The next layer. One that hides all that is below makes the others unneeded. */
+static int push(struct stage *s, const char *name, int folder, bool hides_all, struct err *e)
 {
-	struct staged one = { .folder = folder };
+	struct staged one = { .folder = folder, .hides_all = hides_all };
 	unsigned i;
 
 	for (i = 0; i < s->count && !str_eq(s->layers[i].name, name); i++)
@@ -121,36 +124,40 @@ static int push(struct stage *s, const char *name, int folder, struct err *e)
 		if (!one.name)
 			return err_set(e, ENOMEM, "listing layers");
 	}
+	for (i = 0; one.hides_all && i < s->count; i++)
+		free(s->layers[i].name);
+	if (one.hides_all)
+		s->count = 0;
 	s->layers[s->count++] = one;
 	return 0;
 }
 
 /* Wants the lock. 1: on the shelf, and pinned from now on; 0: not there. */
-static int find_and_pin(struct stage *s, const char *name, struct err *e)
+static int find_and_pin(struct stage *s, const char *name, struct layer_meta *meta, struct err *e)
 {
-	struct layer_meta meta;
-	int r = layer_meta_read(s->shelf.layers, name, &meta, e);
+	int r = layer_meta_read(s->shelf.layers, name, meta, e);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	if (meta.by_root != s->by_root)
+	if (meta->by_root != s->by_root)
 		return err_say(e, EPERM,
 			"layer %.15s... was unpacked by %s; use a --state-dir of your own", name,
-			meta.by_root ? "root" : "an ordinary user");
+			meta->by_root ? "root" : "an ordinary user");
 	r = shelf_pin(&s->shelf, s->work, name, e);
 	return r < 0 ? r : 1;
 }
 
 static int reuse(struct stage *s, const char *name, struct err *e)
 {
+	struct layer_meta meta;
 	int r = shelf_lock(&s->shelf, e);
 
 	if (r < 0)
 		return r;
-	r = find_and_pin(s, name, e);
+	r = find_and_pin(s, name, &meta, e);
 	shelf_unlock(&s->shelf);
 	if (r == 1)
-		r = push(s, name, -1, e) < 0 ? -ENOMEM : 1;
+		r = push(s, name, -1, meta.hides_all, e) < 0 ? -ENOMEM : 1;
 	return r;
 }
 
@@ -167,7 +174,7 @@ int stage_reuse(struct stage *s, const char *diff_id, struct err *e)
 	layer_name(diff_id, name);
 	for (unsigned i = 0; i < s->count; i++)
 		if (str_eq(s->layers[i].name, name))
-			return (r = push(s, name, -1, e)) < 0 ? r : 1;
+			return (r = push(s, name, -1, false, e)) < 0 ? r : 1;
 	return reuse(s, name, e);
 }
 
@@ -176,7 +183,7 @@ int stage_add(struct stage *s, const char *layer, struct err *e)
 	int r;
 
 	if (layer[0] == '/')
-		return push(s, layer, -1, e);
+		return push(s, layer, -1, false, e);
 	r = reuse(s, layer, e);
 	return r == 0  ? err_say(e, ENOENT, "its layer %.15s... is gone; import it again", layer)
 	       : r < 0 ? r
@@ -227,7 +234,7 @@ int stage_unpack(struct stage *s, int blob, const char *diff_id, struct progress
 		return r;
 	s->dropped_xattrs += info.dropped_xattrs;
 	layer_name(info.diff_id, name);
-	return push(s, name, (int)s->folders - 1, e);
+	return push(s, name, (int)s->folders - 1, info.hides_all, e);
 }
 
 static int place(struct stage *s, const struct staged *one, struct err *e)

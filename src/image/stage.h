@@ -26,8 +26,8 @@ struct stage {
 	/* Lowest first, each once: overlayfs refuses doubles, and only the upper one would show. */
 	struct staged {
 		char *name; /* "sha256-HEX", or "/PATH" for a directory that is not ours */
-		int folder; /* unpacked in the work folder under this number; -1: on the shelf
-			       already */
+		int folder; /* its number in the work folder; -1: on the shelf already */
+		bool hides_all;
 	} layers[LAYERS_MAX];
 	unsigned count, folders;
 	uint64_t dropped_xattrs;
@@ -47,7 +47,7 @@ int stage_commit(struct stage *s, const char *name, struct record *r, struct err
 
 /* What is known of a layer on the shelf: STATE/layers/NAME/meta. */
 struct layer_meta {
-	bool by_root;
+	bool by_root, hides_all;
 	uint64_t bytes, entries;
 };
 int layer_meta_read(int layers, const char *name, struct layer_meta *ret, struct err *e);

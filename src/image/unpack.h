@@ -23,6 +23,7 @@ void budget_init(struct budget *b, uint64_t bytes_max);
 struct layer_info {
 	char diff_id[DIGEST_TEXT];
 	uint64_t bytes, entries;
+	bool hides_all; /* its root is opaque: nothing of the layers below shows */
 	uint64_t
 		dropped_xattrs; /* attributes that are not user.*: file capabilities and the like */
 };

@@ -140,8 +140,7 @@ static int hold(int fd, struct err *e)
 {
 	struct stat st;
 
-	/* Only moments of waiting: the other side holds it while it replaces or removes the record.
-	 */
+	/* Moments of waiting: the other side holds it while it replaces or removes the record. */
 	while (flock(fd, LOCK_SH) < 0)
 		if (errno != EINTR)
 			return err_set(e, errno, "locking its record");

@@ -220,6 +220,16 @@ def test_layers_as_overlay(ward, state, tmp_path):
         subprocess.run(["umount", root], check=True)
 
 
+def test_layer_that_hides_all(ward, state, tmp_path):
+    """overlayfs ignores the mark on a layer's root, so the layers below are left out."""
+    low, clear, high = Layer(entry("a", "a")), Layer(entry(".wh..wh..opq", ""), entry("b", "b")), Layer(entry("c", "c"))
+    images.write_layout(tmp_path / "img", (Image(low, clear, high), None))
+    for name in ["first", "again"]:  # unpacked, and found on the shelf
+        out = json.loads(ok(ward("template", "import", f"oci:{tmp_path}/img", "--name", name, "--json")))
+        assert out["layers"] == 2
+        assert [os.listdir(f) for f in layers_of(ward, state, name)] == [["c"], ["b"]]
+
+
 def test_names_and_times(ward, state, tmp_path):
     long = "d" * 200 + "/" + "e" * 200
     layer = Layer(entry("implied/by/file", "x"), entry("h\u00e9/\u4e2d", "u"), entry(long + "/f", "l"),
