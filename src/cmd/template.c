@@ -113,7 +113,7 @@ static int list_one(const char *name, void *data)
 	own_record struct record *rec = NULL;
 	struct err e = { 0 };
 	uint64_t bytes = 0;
-	int r = record_load(l->state_dir, name, &rec, NULL, &e);
+	int r = template_record_load(l->state_dir, name, &rec, NULL, &e);
 
 	if (r == -ENOENT)
 		return 0; /* removed just now, or the rest of an import that was killed */

@@ -42,7 +42,7 @@ static int tear_down(void **state)
 	struct world *w = *state;
 
 	close(w->fs);
-	assert_int_equal(tree_remove(AT_FDCWD, w->dir, NULL), 0);
+	assert_int_equal(tree_remove_at(AT_FDCWD, w->dir, NULL), 0);
 	free(w);
 	return 0;
 }

@@ -264,7 +264,7 @@ int record_read(int fd, struct record **ret, struct err *e)
 	return 0;
 }
 
-int record_load(
+int template_record_load(
 	const char *state_dir, const char *name, struct record **ret, int *ret_fd, struct err *e)
 {
 	char path[WARD_PATH_MAX], file[TEMPLATE_NAME_MAX + 1];

@@ -164,7 +164,7 @@ void shelf_work_end(struct shelf *s, const char *name, int *fd)
 {
 	if (*fd < 0)
 		return;
-	tree_remove(s->layers, name, NULL);
+	tree_remove_at(s->layers, name, NULL);
 	host_close(take_fd(fd)); /* last: until here no sweep may touch it */
 }
 

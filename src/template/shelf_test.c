@@ -44,7 +44,7 @@ static int tear_down(void **state)
 	struct world *w = *state;
 
 	shelf_done(&w->shelf);
-	assert_int_equal(tree_remove(AT_FDCWD, w->dir, NULL), 0);
+	assert_int_equal(tree_remove_at(AT_FDCWD, w->dir, NULL), 0);
 	free(w);
 	return 0;
 }
@@ -185,11 +185,15 @@ static void rests_of_the_killed_go(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	assert_int_equal(mkdirat(w->shelf.layers, ".trash-x", 0000), 0);
+	assert_int_equal(mkdirat(w->shelf.templates, ".host", 0700), 0);
+	assert_int_equal(mkdirat(w->shelf.templates, ".host/etc", 0700), 0);
 	assert_int_equal(image_sweep(w->dir, &n, NULL), 0);
 	assert_int_equal(n.records, 1);
 	assert_true(faccessat(w->shelf.templates, "empty", F_OK, 0) < 0);
 	assert_true(faccessat(w->shelf.templates, "half", F_OK, 0) < 0);
 	assert_false(has(w, ".trash-x"));
+	assert_int_equal(
+		faccessat(w->shelf.templates, ".host/etc", F_OK, 0), 0); /* not the shelf's */
 }
 
 static void no_state_is_nothing_to_sweep(void **state)
@@ -217,8 +221,8 @@ static void trees_are_removed_without_following(void **state)
 	assert_int_equal(symlink(outside, "closed/link"), 0);
 	assert_int_equal(chmod("closed", 0), 0);
 	assert_int_equal(chdir("/"), 0);
-	assert_int_equal(tree_remove(AT_FDCWD, path, NULL), 0);
-	assert_int_equal(tree_remove(AT_FDCWD, path, NULL), 0); /* not there is fine */
+	assert_int_equal(tree_remove_at(AT_FDCWD, path, NULL), 0);
+	assert_int_equal(tree_remove_at(AT_FDCWD, path, NULL), 0); /* not there is fine */
 	assert_true(lstat(path, &st) < 0);
 	assert_int_equal(lstat(outside, &st), 0);
 }

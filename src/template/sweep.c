@@ -128,10 +128,15 @@ static int sweep_record(struct sweep *s, int dir, const char *name)
 
 static int sweep_template(struct sweep *s, int dir, const char *name)
 {
-	own_fd int fd = host_openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	char shown[TEMPLATE_NAME_MAX + 1];
-	int r = fd < 0 ? err_set(s->e, -fd, "opening its folder") : each(s, fd, "", sweep_record);
+	own_fd int fd = -1;
+	int r;
 
+	if (name[0] == '.')
+		return 0; /* no template's name starts so: template/host.c keeps its own things
+			     there */
+	fd = host_openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	r = fd < 0 ? err_set(s->e, -fd, "opening its folder") : each(s, fd, "", sweep_record);
 	if (r < 0) {
 		str_show(shown, sizeof(shown), name);
 		record_file_name_back(shown);
@@ -153,7 +158,7 @@ static int sweep_layer(struct sweep *s, int dir, const char *name)
 
 static int empty_trash(struct sweep *s, int dir, const char *name)
 {
-	return tree_remove(dir, name, s->e);
+	return tree_remove_at(dir, name, s->e);
 }
 
 static int decide(struct sweep *s)

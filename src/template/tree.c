@@ -89,7 +89,7 @@ static int remove_at(int dir, const char *name, dev_t dev, unsigned depth, struc
 	return r < 0 && r != -ENOENT ? fail(e, r, name) : 0;
 }
 
-int tree_remove(int dir, const char *name, struct err *e)
+int tree_remove_at(int dir, const char *name, struct err *e)
 {
 	struct stat st;
 
