@@ -20,7 +20,7 @@ enum {
 	TEMPLATE_NAME_MAX = 230,        /* bytes of a template's name or image reference */
 	TEMPLATE_RECORD_MAX = 4 << 20,  /* one template record on disk */
 	TEMPLATE_ARGS_MAX = 1024,       /* words of a template's start command */
-	TREE_DEPTH_MAX = 256,           /* folders inside folders, of a tree that ward makes or removes */
+	IMAGE_DEPTH_MAX = 256,          /* folders inside folders, in a layer */
 	IMAGE_MANIFEST_MAX = 4 << 20,   /* bytes of an image manifest or index */
 	IMAGE_CONFIG_MAX = 8 << 20,     /* bytes of an image configuration */
 	IMAGE_INDEX_DEPTH_MAX = 4,      /* indexes inside indexes */
