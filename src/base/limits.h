@@ -20,7 +20,8 @@ enum {
 	/* The agent and its protocol: docs/PROTOCOL.md */
 	FLOW_WINDOW = 64 * 1024,        /* credit of a new stream, each way, unless told otherwise */
 	FLOW_CREDIT_MAX = 1 << 30,      /* credit of one direction at one time */
-	START_BYTES_MAX = 3 << 20,      /* one START over all its frames: args, env and their heads */
+	START_BYTES_MAX = 2 << 20,      /* one START over all its frames: args, env and their heads */
+	START_STRINGS_MAX = 65536,      /* args and env of one START */
 	PROTO_QUEUE_MAX = 4 << 20,      /* bytes a client keeps that the channel did not take yet */
 };
 

@@ -21,8 +21,9 @@
  * -EPIPE when the agent is gone.
  */
 struct proto_conn {
-	int fd; /* borrowed */
-	bool broken;
+	int fd;	      /* borrowed */
+	bool deaf;    /* sending has failed; what it said before can still be received */
+	bool broken;  /* it broke the protocol */
 	uint8_t *out; /* what could not be sent yet; NULL for most of a life */
 	size_t out_at, out_len, out_cap;
 	struct frame_reader in; /* large; untouched until something arrives */

@@ -67,4 +67,19 @@ struct values {
 int values_read(struct values *v, const void *data, size_t len, uint64_t needed, uint64_t allowed,
 	uint16_t *ret_tag);
 
+static inline bool values_has(const struct values *v, enum proto_tag tag)
+{
+	return v->has >> tag & 1;
+}
+
+static inline uint64_t values_num(const struct values *v, enum proto_tag tag, uint64_t absent)
+{
+	return values_has(v, tag) ? v->num[tag] : absent;
+}
+
+static inline const char *values_text(const struct values *v, enum proto_tag tag)
+{
+	return values_has(v, tag) ? v->text[tag] : NULL;
+}
+
 #endif
