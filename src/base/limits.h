@@ -16,6 +16,13 @@ enum {
 	SLOTS_MAX = 16384,              /* sandboxes alive at one time in one state directory */
 	AUDIT_LINE_MAX = 256 * 1024,    /* one line of the audit log */
 	DENIALS_MAX = 64,               /* different denied things remembered per run */
+
+	/* The agent and its protocol: docs/PROTOCOL.md */
+	FLOW_WINDOW = 64 * 1024,        /* credit of a new stream, each way, unless told otherwise */
+	FLOW_CREDIT_MAX = 1 << 30,      /* credit of one direction at one time */
+	START_BYTES_MAX = 2 << 20,      /* one START over all its frames: args, env and their heads */
+	START_STRINGS_MAX = 65536,      /* args and env of one START */
+	PROTO_QUEUE_MAX = 4 << 20,      /* bytes a client keeps that the channel did not take yet */
 };
 
 #endif
