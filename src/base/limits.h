@@ -15,6 +15,14 @@ enum {
 	SANDBOX_IDS = 65536,            /* host ids that one sandbox owns when ward runs as root */
 	SLOTS_MAX = 16384,              /* sandboxes alive at one time in one state directory */
 	AUDIT_LINE_MAX = 256 * 1024,    /* one line of the audit log */
+	RECORD_BYTES_MAX = 64 * 1024,   /* the text of one slot or kept box */
+	RECORD_COMMAND_MAX = 1024,      /* of that, the command; the rest of it is cut */
+	UNDO_MAX = 64,                  /* things that one sandbox makes outside itself */
+	TREE_DEPTH_MAX = 24,            /* directories open at once while a tree is deleted */
+	CGROUP_DEPTH_MAX = 16,          /* nested cgroups below one sandbox's own */
+	UNDO_WAIT_MS = 5000,            /* until the processes of a killed cgroup must be gone */
+	AUDIT_LOCK_WAIT_MS = 5000,      /* for another ward that is appending */
+	AUDIT_ROTATE_BYTES = 64 << 20,  /* a longer log is set aside, and the chain goes on */
 	DENIALS_MAX = 64,               /* different denied things remembered per run */
 
 	/* The agent and its protocol: docs/PROTOCOL.md */
