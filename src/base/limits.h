@@ -15,6 +15,7 @@ enum {
 	SANDBOX_IDS = 65536,            /* host ids that one sandbox owns when ward runs as root */
 	SLOTS_MAX = 16384,              /* sandboxes alive at one time in one state directory */
 	AUDIT_LINE_MAX = 256 * 1024,    /* one line of the audit log */
+	REPORT_BYTES_MAX = 256 * 1024,  /* what a command prints with --json */
 	PROBE_TIMEOUT_MS = 5000,        /* one question of `ward doctor` to the host */
 	DENIALS_MAX = 64,               /* different denied things remembered per run */
 };

@@ -28,11 +28,11 @@
 static const struct probe probes[] = {
 	{ "kernel", "everything", probe_kernel,
 		"run Linux 5.13 or newer; Debian 12 has 6.1" },
-	{ "namespaces", "container and kernel tiers", probe_namespaces,
+	{ "namespaces", "the container and kernel tiers", probe_namespaces,
 		"boot a kernel with CONFIG_NAMESPACES and all kinds of them" },
-	{ "userns", "container and kernel tiers", probe_userns,
+	{ "userns", "the container and kernel tiers", probe_userns,
 		"boot a kernel with CONFIG_USER_NS; inside another container, allow it nested ones" },
-	{ "userns-user", "ward for ordinary users", probe_userns_user,
+	{ "userns-user", "ordinary users of ward", probe_userns_user,
 		"sysctl -w kernel.unprivileged_userns_clone=1, or run ward as root" },
 	{ "subids", "more than one id inside, for ordinary users", probe_subids,
 		"apt install uidmap, then usermod --add-subuids 100000-165535 --add-subgids "
@@ -45,11 +45,11 @@ static const struct probe probes[] = {
 		"run Linux 5.11 or newer with user namespaces allowed" },
 	{ "idmap", "a private range of host ids per sandbox", probe_idmap,
 		"run Linux 5.12 or newer, with /usr on a file system that can be idmapped" },
-	{ "landlock", "workspace tier; second ring of the container tier", probe_landlock,
+	{ "landlock", "the workspace tier, and a second ring of the container tier", probe_landlock,
 		"boot with landlock in the lsm= list, on a kernel with CONFIG_SECURITY_LANDLOCK" },
-	{ "seccomp-notify", "kernel tier; naming what was denied", probe_seccomp,
+	{ "seccomp-notify", "the kernel tier, and for naming what was denied", probe_seccomp,
 		"run Linux 5.5 or newer with CONFIG_SECCOMP_FILTER" },
-	{ "kvm", "vm tier", probe_kvm,
+	{ "kvm", "the vm tier", probe_kvm,
 		"turn virtualization on in the firmware, or nested virtualization in the host" },
 	{ "userfaultfd", "restoring memory lazily", probe_userfaultfd,
 		"boot a kernel with CONFIG_USERFAULTFD" },
@@ -59,7 +59,7 @@ static const struct probe probes[] = {
 		"modprobe loop" },
 	{ "git", "workspaces from git repositories", probe_git,
 		"apt install git" },
-	{ "libnode", "js and wasm tiers", probe_libnode,
+	{ "libnode", "the js and wasm tiers", probe_libnode,
 		"apt install libnode108" },
 };
 

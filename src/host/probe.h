@@ -22,7 +22,7 @@ enum { PROBE_FACTS_MAX = 8 };
 /* No pointers in it: a child fills it in shared memory. */
 struct probe_result {
 	enum probe_state state;
-	char found[200]; /* one line for people: what was seen */
+	char found[376]; /* one line for people: what was seen */
 	char hint[200];	 /* one line: how to get what is missing; empty when nothing is */
 	unsigned fact_count;
 	struct {

@@ -23,9 +23,9 @@ static const char *const wanted[] = { "memory", "pids", "cpu" };
 
 struct layout {
 	char v2[WARD_PATH_MAX];			   /* where cgroup2 is mounted; empty: nowhere */
-	char v2_own[WARD_PATH_MAX];		   /* our own group below it */
+	char v2_home[WARD_PATH_MAX];		   /* where the caller would make groups */
 	char v2_controllers[256];		   /* of that group, with blanks around each */
-	char v1[ARRAY_LEN(wanted)][WARD_PATH_MAX]; /* our own group on v1, per wanted controller */
+	char v1[ARRAY_LEN(wanted)][WARD_PATH_MAX]; /* the same on v1, per wanted controller */
 	char v1_all[136];			   /* all controllers on v1: "cpu, memory" */
 };
 
@@ -40,12 +40,18 @@ static bool in_list(const char *list, const char *name)
 	return false;
 }
 
-/* The path of our own group in the hierarchy that @controller is on; "" is v2. */
-static int own_group(const char *controller, char *out, size_t cap)
+/*
+ * The group below which the caller would make new ones, in the hierarchy that @controller is on (""
+ * is v2): the top for root, the own group for others, who get no other delegated to them.
+ */
+static int home_group(const char *controller, char *out, size_t cap)
 {
-	own_file FILE *f = fopen("/proc/self/cgroup", "re");
+	own_file FILE *f = NULL;
 	char line[WARD_PATH_MAX];
 
+	if (geteuid() == 0)
+		return str_copy(out, cap, "");
+	f = fopen("/proc/self/cgroup", "re");
 	if (!f)
 		return -errno;
 	while (fgets(line, sizeof(line), f)) {
@@ -77,7 +83,7 @@ static void note_v1(struct layout *l, const struct mntent *m)
 	}
 	for (size_t i = 0; i < ARRAY_LEN(wanted); i++)
 		if (in_list(m->mnt_opts, wanted[i]) &&
-			own_group(wanted[i], group, sizeof(group)) == 0)
+			home_group(wanted[i], group, sizeof(group)) == 0)
 			str_fmt(l->v1[i], sizeof(l->v1[i]), "%s%s", m->mnt_dir, group);
 }
 
@@ -86,9 +92,9 @@ static void note_v2(struct layout *l, const struct mntent *m)
 	char group[WARD_PATH_MAX], path[WARD_PATH_MAX], text[200] = "";
 
 	if (str_copy(l->v2, sizeof(l->v2), m->mnt_dir) < 0 ||
-		own_group("", group, sizeof(group)) < 0 ||
-		str_fmt(l->v2_own, sizeof(l->v2_own), "%s%s", l->v2, group) < 0 ||
-		str_fmt(path, sizeof(path), "%s/cgroup.controllers", l->v2_own) < 0)
+		home_group("", group, sizeof(group)) < 0 ||
+		str_fmt(l->v2_home, sizeof(l->v2_home), "%s%s", l->v2, group) < 0 ||
+		str_fmt(path, sizeof(path), "%s/cgroup.controllers", l->v2_home) < 0)
 		return;
 	if (host_get(AT_FDCWD, path, text, sizeof(text)) < 0)
 		return;
@@ -128,8 +134,8 @@ static bool may_use(const struct layout *l, unsigned i)
 
 	if (l->v1[i][0])
 		return faccessat(AT_FDCWD, l->v1[i], W_OK, AT_EACCESS) == 0;
-	return on_v2(l, wanted[i]) && faccessat(AT_FDCWD, l->v2_own, W_OK, AT_EACCESS) == 0 &&
-	       str_fmt(procs, sizeof(procs), "%s/cgroup.procs", l->v2_own) == 0 &&
+	return on_v2(l, wanted[i]) && faccessat(AT_FDCWD, l->v2_home, W_OK, AT_EACCESS) == 0 &&
+	       str_fmt(procs, sizeof(procs), "%s/cgroup.procs", l->v2_home) == 0 &&
 	       faccessat(AT_FDCWD, procs, W_OK, AT_EACCESS) == 0;
 }
 

@@ -158,7 +158,6 @@ static int decide_by_hand(const struct policy_input *in, struct decision *d, str
 	unsigned bit = WALL_BIT(in->asked);
 	bool silent = !traits_any_set(&in->traits), weak = !silent && !(d->safe & bit);
 
-	d->by_operator = silent || weak;
 	d->risk_unused = in->accept_risk && !weak;
 	if (!silent && !(d->able & bit)) {
 		words_asked_cannot(in, d);
@@ -173,6 +172,7 @@ static int decide_by_hand(const struct policy_input *in, struct decision *d, str
 		return refuse(d, REFUSED_ABSENT, e);
 	}
 	d->chosen = in->asked;
+	d->by_operator = silent || weak;
 	d->accepted_risk = weak ? in->accept_risk : NULL;
 	words_operator_chose(in, d);
 	return 0;

@@ -159,6 +159,10 @@ static const struct {
 		"a plugin needs the vm tier, or js or wasm (T7.plugin); vm: not in this build, js: not in "
 		"this build, wasm: not in this build; decide yourself with --tier kernel --accept-risk "
 		"REASON, or say --code trusted if a person has reviewed it" },
+	{ "code=plugin fast-start", WALL_NONE, NULL, WS | CT, -ENODEV, WALL_NONE,
+		"a plugin needs the js or wasm tier (T7.plugin, R5.fast-start); js: not in this build, "
+		"wasm: not in this build; decide yourself with --tier container --accept-risk REASON, or "
+		"say --code trusted if a person has reviewed it" },
 	{ "gpu tenants=many", WALL_NONE, NULL, WALLS_ALL, -EINVAL, WALL_NONE,
 		"a host that tenants share needs the vm tier (R2.tenants), which a run with a GPU (R3.gpu) "
 		"rules out; leave --gpu out, or give each tenant a host of its own and say --tenants one" },
@@ -251,8 +255,7 @@ static void check_one(const struct policy_input *in)
 	assert_true(!(chosen & ~d.able) || (silent && named));
 	/* the operator's word is on record exactly then, and only counts for a named wall */
 	assert_true(!d.accepted_risk || (named && !silent && chosen && !(chosen & d.safe)));
-	assert_true(!d.by_operator || named);
-	assert_true(!(silent && named) || d.by_operator);
+	assert_true(d.by_operator == (named && chosen && (silent || d.accepted_risk)));
 	assert_true(!(d.accepted_risk && d.risk_unused));
 	/* a refusal has a cause */
 	if (!named && d.refused == REFUSED_ABSENT)

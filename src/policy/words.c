@@ -65,7 +65,7 @@ static void say_tiers(struct decision *d, unsigned mask)
 	}
 }
 
-/* "generated code needs the kernel tier or above (R1.generated)" */
+/* "a plugin needs the js or wasm tier (T7.plugin, R5.fast-start)" */
 static void say_demand(const struct policy_input *in, struct decision *d, unsigned mask)
 {
 	const struct policy_rule *rule = decision_demand(d);
@@ -74,7 +74,11 @@ static void say_demand(const struct policy_input *in, struct decision *d, unsign
 	say(d, "%s%s needs the ", rule->who,
 		assumed ? " (the reading when --code is not given)" : "");
 	say_tiers(d, mask);
-	say(d, " (%s)", rule->id);
+	say(d, " (%s", rule->id);
+	for (unsigned i = 0; i < d->fired_count; i++)
+		if (d->fired[i] != rule && d->fired[i]->cannot & d->safe & ~mask)
+			say(d, ", %s", d->fired[i]->id);
+	say(d, ")");
 }
 
 /* "kernel: not in this build, vm: no /dev/kvm" */
