@@ -15,6 +15,7 @@ enum {
 	SANDBOX_IDS = 65536,            /* host ids that one sandbox owns when ward runs as root */
 	SLOTS_MAX = 16384,              /* sandboxes alive at one time in one state directory */
 	AUDIT_LINE_MAX = 256 * 1024,    /* one line of the audit log */
+<<<<<<< HEAD
 	RECORD_BYTES_MAX = 64 * 1024,   /* the text of one slot or kept box */
 	RECORD_COMMAND_MAX = 1024,      /* of that, the command; the rest of it is cut */
 	UNDO_MAX = 64,                  /* things that one sandbox makes outside itself */
@@ -23,6 +24,10 @@ enum {
 	UNDO_WAIT_MS = 5000,            /* until the processes of a killed cgroup must be gone */
 	AUDIT_LOCK_WAIT_MS = 5000,      /* for another ward that is appending */
 	AUDIT_ROTATE_BYTES = 64 << 20,  /* a longer log is set aside, and the chain goes on */
+=======
+	REPORT_BYTES_MAX = 256 * 1024,  /* what a command prints with --json */
+	PROBE_TIMEOUT_MS = 5000,        /* one question of `ward doctor` to the host */
+>>>>>>> policy
 	DENIALS_MAX = 64,               /* different denied things remembered per run */
 
 	/* The agent and its protocol: docs/PROTOCOL.md */
