@@ -39,6 +39,8 @@ struct sup {
 	int signals; /* signalfd */
 	unsigned insisted;
 	uint64_t deadline_ns;
+	uint64_t late_ns; /* when to call hooks->late; 0: done */
+	const struct sup_hooks *hooks;
 	sigset_t old_mask;
 };
 
@@ -235,18 +237,36 @@ static void read_oom(struct sup *s)
 	kill_box(s);
 }
 
+static int ms_until(uint64_t then_ns)
+{
+	uint64_t now = clock_ns(), left = then_ns > now ? then_ns - now : 0;
+
+	if (left > 1000000000ull * 86400)
+		return 86400 * 1000;
+	return (int)((left + 999999) / 1000000);
+}
+
+/* For poll(): until whatever comes first. */
 static int time_left_ms(const struct sup *s)
 {
-	uint64_t now;
+	uint64_t next = s->deadline_ns;
 
-	if (!s->deadline_ns)
-		return -1;
-	now = clock_ns();
-	if (now >= s->deadline_ns)
-		return 0;
-	if (s->deadline_ns - now > 1000000000ull * 86400)
-		return 86400 * 1000;
-	return (int)((s->deadline_ns - now + 999999) / 1000000);
+	if (s->late_ns && (!next || s->late_ns < next))
+		next = s->late_ns;
+	return next ? ms_until(next) : -1;
+}
+
+static void check_clock(struct sup *s)
+{
+	if (s->late_ns && ms_until(s->late_ns) == 0) {
+		s->late_ns = 0;
+		s->hooks->late(s->hooks->arg);
+	}
+	if (s->deadline_ns && ms_until(s->deadline_ns) == 0) {
+		s->deadline_ns = 0;
+		s->seen->time_over = true;
+		kill_box(s);
+	}
 }
 
 enum { AT_END, AT_SIGNALS, AT_CHANNEL, AT_NOTIFY, AT_OOM, AT_TTY, AT_STDIO, AT_COUNT = AT_STDIO + STDIO_POLLS };
@@ -297,12 +317,7 @@ static void wait_for_end(struct sup *s)
 
 		if (n < 0 && errno != EINTR)
 			kill_box(s);
-		if (n == 0 && time_left_ms(s) == 0) {
-			s->seen->time_over = true;
-			s->deadline_ns = 0;
-			kill_box(s);
-			continue;
-		}
+		check_clock(s);
 		if (n <= 0)
 			continue;
 		handle(s, p, count);
@@ -378,14 +393,17 @@ int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *ho
 	s->plan = plan;
 	s->fds = box_fds(box);
 	s->seen = ret_seen;
+	s->hooks = hooks;
 	s->signals = -1;
 	s->io = (struct stdio){ .give = { -1, -1, -1 } };
 	s->io.in = s->io.out[0] = s->io.out[1] = (struct relay){ .from = -1, .to = -1 };
 	r = begin(s, trail, e);
 	if (r == 0) {
 		trail_begin(trail, STEP_RUN);
-		if (hooks && hooks->idle)
+		if (hooks->idle)
 			hooks->idle(hooks->arg);
+		if (hooks->late)
+			s->late_ns = clock_ns() + SUP_LATE_MS * 1000000ull;
 		wait_for_end(s);
 		finish(s, trail, ret);
 	}

@@ -8,13 +8,14 @@
 #include "sup/end.h"
 #include "tier/tier.h"
 
-/* Called once, when the command is on its way and there is time for what must not delay it. */
-typedef void sup_idle_fn(void *arg);
-
+/* For what must not delay the command. Each is called at most once; both may be NULL. */
 struct sup_hooks {
-	sup_idle_fn *idle; /* may be NULL */
+	void (*idle)(void *arg); /* the command is on its way */
+	void (*late)(void *arg); /* it has been running for SUP_LATE_MS */
 	void *arg;
 };
+
+enum { SUP_LATE_MS = 20 };
 
 /*
  * Starts @box, runs plan->argv in it with ward's own stdin, stdout and stderr, passes signals on,

@@ -226,6 +226,33 @@ int box_reap(struct box *box, int *ret_status, struct usage *ret_usage)
 	return 0;
 }
 
+const char *box_warning(const struct box *box)
+{
+	return box->warning;
+}
+
+int box_keep(struct box *box, struct err *e)
+{
+	return box->ops->keep ? box->ops->keep(box, e) : 0;
+}
+
+/* Reorders the list so that the lasting items come first. */
+const struct undo *box_kept(struct box *box, unsigned *ret_count)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < box->undo_count; i++) {
+		struct undo item = box->undo[i];
+
+		if (item.kind != UNDO_WORKTREE)
+			continue;
+		box->undo[i] = box->undo[n];
+		box->undo[n++] = item;
+	}
+	*ret_count = n;
+	return box->undo;
+}
+
 void box_stop(struct box *box)
 {
 	if (box)

@@ -65,6 +65,12 @@ void box_close_notify(struct box *box);
 void box_kill(struct box *box);
 /* Wait status of the first process, once it is over (pidfd readable); fills @ret_usage. */
 int box_reap(struct box *box, int *ret_status, struct usage *ret_usage);
+/* What the caller should be told before the start; "" when there is nothing. */
+const char *box_warning(const struct box *box);
+/* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */
+int box_keep(struct box *box, struct err *e);
+/* What must be undone when a kept sandbox is removed, beside its folder. */
+const struct undo *box_kept(struct box *box, unsigned *ret_count);
 /* Removes all that start made (unless plan->keep: then what `ward diff` needs stays), frees @box.
  * Never fails; safe on a prepared or half-started box and on NULL. */
 void box_stop(struct box *box);

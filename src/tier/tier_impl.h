@@ -15,6 +15,7 @@ struct box {
 	int upper;                     /* the directory that took all writes, or -1 */
 	struct undo undo[BOX_UNDO_MAX]; /* what start makes; strings belong to the tier's struct */
 	unsigned undo_count;
+	char warning[200];             /* see box_warning() */
 	pid_t pid;                     /* the first process; 0 when there is none (any more) */
 	int status;                    /* its wait status, once reaped */
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
@@ -37,6 +38,8 @@ struct tier_ops {
 	void (*kill)(struct box *box);
 	/* Required. Fills what is known; the first process is a zombie on entry and gone on return. */
 	void (*reap)(struct box *box, struct usage *usage);
+	/* Optional. See box_keep(); a tier without it keeps what its undo items name. */
+	int (*keep)(struct box *box, struct err *e);
 	/* Required. Never fails; safe on a half-started box. Frees @box. */
 	void (*stop)(struct box *box);
 };
