@@ -59,6 +59,31 @@ def test_every_rule_is_covered_above():
     assert ids == {i for row in ROWS for i in row[3]}
 
 
+def documented_rules():
+    """The rows of the table in docs/POLICY.md, by id."""
+    rows = {}
+    for line in (ROOT / "docs" / "POLICY.md").read_text().splitlines():
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        found = re.match(r"`([TRS]\d\.[a-z-]+)`", cells[0])
+        if found:
+            rows[found[1]] = cells[2:]
+    return rows
+
+
+def test_the_docs_say_what_the_rules_say(ward):
+    documented = documented_rules()
+    manual = (ROOT / "man" / "ward-policy.7.scd").read_text()
+    rules = {r["id"]: r for row in ROWS for r in advise(ward, *row[0].split())["rules"]}
+    assert set(documented) == set(rules)
+    for name, (least, also, cannot, recommends) in documented.items():
+        rule = rules[name]
+        assert least == (rule["least"] or ""), name
+        assert also == ", ".join(rule["beside"]), name
+        assert cannot == ", ".join(rule["cannot"]), name
+        assert recommends.split(",")[0] == rule["recommends"], name
+        assert re.search(rf"^{re.escape(name)}$", manual, re.M), name
+
+
 def test_nothing_said_is_the_least_trusting_reading(ward):
     silent = advise(ward)
     said = advise(ward, "--code", "generated", "--tenants", "one", "--data", "public")
@@ -161,8 +186,8 @@ def test_help(ward):
         done = ward(*args)
         assert done.returncode == 0
         assert done.stdout.startswith("Usage: ward advise")
-    for option in ("--code", "--tenants", "--data", "--gpu", "--kubernetes", "--fast-start", "--load",
-                   "--compliance", "--browser", "--tier", "--accept-risk", "--json"):
+    for option in ("--code", "--tenants", "--data", "--gpu", "--kubernetes", "--fast-start",
+                   "--load", "--compliance", "--browser", "--tier", "--accept-risk", "--json"):
         assert option in done.stdout
 
 

@@ -135,7 +135,8 @@ def kvm_opens():
 def test_kvm_runs_a_guest(ward):
     checks, tiers = examine(ward)
     assert checks["kvm"]["facts"]["api"] == "12"
-    assert checks["kvm"]["facts"]["guest"] == ("ran" if checks["kvm"]["state"] == "yes" else "failed")
+    ran = checks["kvm"]["state"] == "yes"
+    assert checks["kvm"]["facts"]["guest"] == ("ran" if ran else "failed")
     assert tiers["vm"]["host_ready"] == (checks["kvm"]["state"] == "yes")
 
 
@@ -198,8 +199,9 @@ def test_no_user_namespaces_left(ward):
     """A host with the limit at 0: tried in a namespace of its own, where the limit is ours."""
     binary = os.environ.get("WARD", str(ROOT / "build" / "ward"))
     done = subprocess.run(
-        ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc", "sh", "-ec",
-         'echo 0 >/proc/sys/user/max_user_namespaces; exec "$0" doctor --json', binary],
+        ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc",
+         "sh", "-ec", 'echo 0 >/proc/sys/user/max_user_namespaces; exec "$0" doctor --json',
+         binary],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
