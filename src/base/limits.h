@@ -32,6 +32,27 @@ enum {
 	START_BYTES_MAX = 2 << 20, /* one START over all its frames: args, env and their heads */
 	START_STRINGS_MAX = 65536, /* args and env of one START */
 	PROTO_QUEUE_MAX = 4 << 20, /* bytes a client keeps that the channel did not take yet */
+
+	/* Images and templates */
+	TEMPLATE_NAME_MAX = 230, /* bytes of a template's name or image reference */
+	TEMPLATE_RECORD_MAX = 4 << 20, /* one template record on disk */
+	TEMPLATE_ARGS_MAX = 1024, /* words of a template's start command */
+	IMAGE_MANIFEST_MAX = 4 << 20, /* bytes of an image manifest or index */
+	IMAGE_CONFIG_MAX = 8 << 20, /* bytes of an image configuration */
+	IMAGE_INDEX_DEPTH_MAX = 4, /* indexes inside indexes */
+	IMAGE_INDEX_ENTRIES_MAX = 4096, /* entries of one index */
+	IMAGE_ENTRIES_MAX = 4000000, /* files, folders and links of one image, all layers together */
+	IMAGE_HEADER_MAX = 1 << 20, /* bytes of headers before one entry of a layer */
+	IMAGE_NAME_MAX = 4095, /* bytes of the path of one entry */
+	IMAGE_MEMBERS_MAX = 4096, /* files in an image archive */
+	REGISTRY_REDIRECTS_MAX = 5, /* redirects followed for one request */
+	REGISTRY_TOKEN_MAX = 64 * 1024, /* bytes of a token, or of the answer that holds it */
+	REGISTRY_CONFIG_MAX = 1 << 20, /* bytes of the file with registry credentials */
+	IMAGE_TREE_DEPTH_MAX = 256, /* folders inside folders, of a layer */
 };
+
+/* Bytes of one image, unpacked; --max-size says otherwise. */
+#define IMAGE_BYTES_MAX (32ULL << 30)
+#define IMAGE_BYTES_CEILING (1ULL << 50) /* more than this cannot be asked for */
 
 #endif
