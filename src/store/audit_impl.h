@@ -9,7 +9,7 @@
 
 /* What the files of audit/ share: the head, lines, and the order of the log's files. */
 enum {
-	AUDIT_HEAD_BYTES = 466,
+	AUDIT_HEAD_BYTES = 430, /* every field has its width: audit_head_format() checks */
 	AUDIT_NAME = 64,
 	/* Bytes of a line before its members. */
 	AUDIT_FRONT_MAX = 64 + CLOCK_TEXT + SHA256_HEX + AUDIT_EVENT_MAX,

@@ -5,9 +5,11 @@
  * Owns:  the format; docs/AUDIT.md describes it.
  * Rules: pure but for the reader; a text is accepted only if we could have written it.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,14 +112,15 @@ bool audit_repair_is_none(const struct audit_repair *r)
 void audit_head_format(const struct audit_head *h, char out[AUDIT_HEAD_BYTES + 1])
 {
 	const struct audit_repair *o = &h->owed;
+	int n;
 
-	if (str_fmt(out, AUDIT_HEAD_BYTES + 1,
-		    "ward-audit 1 first=" N "\nseq=" N " size=" N " hash=%s\nnext size=" N
-		    " hash=%s\nowed torn=" N " hash=%s removed=" N " added=" N " headless=%" PRIu64
-		    "\n",
-		    h->first, h->tip.seq, h->tip.size, h->tip.hash, h->next_size, h->next_hash,
-		    o->torn_bytes, o->torn_hash, o->removed, o->added, o->headless) < 0)
-		memset(out, 0, AUDIT_HEAD_BYTES + 1); /* unreachable: every field has its width */
+	n = snprintf(out, AUDIT_HEAD_BYTES + 1,
+		"ward-audit 1 first=" N "\nseq=" N " size=" N " hash=%s\nnext size=" N
+		" hash=%s\nowed torn=" N " hash=%s removed=" N " added=" N " headless=%" PRIu64
+		"\n",
+		h->first, h->tip.seq, h->tip.size, h->tip.hash, h->next_size, h->next_hash,
+		o->torn_bytes, o->torn_hash, o->removed, o->added, o->headless);
+	assert(n == AUDIT_HEAD_BYTES);
 }
 
 static bool eat_wide(const char **p, const char *end, const char *label, uint64_t *ret)
