@@ -253,7 +253,8 @@ static int write_down(struct run *run, struct err *e)
 	p->slot = run->slot.number;
 	if (geteuid() == 0)
 		p->id_base = ID_BASE + p->slot * SANDBOX_IDS;
-	r = box_prepare(p, &run->box, e);
+	r = box_prepare(p, &run->trail, &run->box, e);
+	trail_begin(&run->trail, STEP_RECORD);
 	if (r < 0)
 		return r;
 	record.undo = box_undo(run->box, &record.undo_count);

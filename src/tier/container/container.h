@@ -38,6 +38,8 @@ struct container {
 	const char *bind_names[BINDS_MAX]; /* below the root, without the slash: "usr" */
 	unsigned bind_count;
 	uint32_t map_count; /* ids mapped from 0 on */
+	int tasks[CGROUP_PARTS]; /* the first process: its cgroups, handed over */
+	unsigned task_count;
 	/* An ordinary user's ids beyond its own, from /etc/subuid and subgid; count 0: none */
 	uint32_t sub_uid, sub_gid, sub_count;
 };
@@ -45,6 +47,12 @@ struct container {
 static inline struct container *container_of(struct box *box)
 {
 	return (struct container *)box;
+}
+
+/* Does the first process wait for ward? An ordinary user's with only its own id does all itself. */
+static inline bool needs_handover(const struct container *c)
+{
+	return c->rooted || c->sub_count || c->cg.kind == CGROUP_V1;
 }
 
 /* ids.c */

@@ -62,7 +62,16 @@ static void find_binds(struct container *c)
 	}
 }
 
-static int container_prepare(const struct plan *plan, struct box **ret_box, struct err *e)
+static int clone_first(struct container *c, struct err *e);
+static void container_stop(struct box *box);
+
+/* A v2 child is born in its cgroup, which does not exist yet; anyone else can be born now. */
+static bool born_early(const struct container *c)
+{
+	return c->cg.kind != CGROUP_V2;
+}
+
+static int container_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	struct container *c = calloc(1, sizeof(*c));
 	int r;
@@ -77,8 +86,12 @@ static int container_prepare(const struct plan *plan, struct box **ret_box, stru
 	r = ids_plan(c, e);
 	if (r == 0)
 		r = cgroup_plan(&c->cg, plan, e);
+	if (r == 0 && born_early(c)) {
+		trail_begin(trail, STEP_CLONE);
+		r = clone_first(c, e);
+	}
 	if (r < 0) {
-		free(c);
+		container_stop(&c->box);
 		return r;
 	}
 	for (int i = 0; i < CGROUP_PARTS; i++)
@@ -88,8 +101,9 @@ static int container_prepare(const struct plan *plan, struct box **ret_box, stru
 	return 0;
 }
 
-static int clone_first(struct container *c, int channel[2], struct err *e)
+static int clone_first(struct container *c, struct err *e)
 {
+	int channel[2], r;
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
 		.pidfd = (uintptr_t)&c->box.fds.pidfd,
@@ -97,6 +111,13 @@ static int clone_first(struct container *c, int channel[2], struct err *e)
 	};
 	pid_t pid;
 
+	c->box.shared = box_share_trail(e);
+	if (!c->box.shared)
+		return -e->code;
+	r = host_socketpair(SOCK_STREAM, channel);
+	if (r < 0)
+		return err_set(e, -r, "making the agent's channel");
+	c->box.fds.channel = channel[0];
 	if (c->new_time)
 		args.flags |= WARD_CLONE_NEWTIME;
 	if (c->cg.kind == CGROUP_V2) {
@@ -104,12 +125,13 @@ static int clone_first(struct container *c, int channel[2], struct err *e)
 		args.cgroup = (uint64_t)c->cg.dir[0];
 	}
 	pid = host_clone3(&args);
-	if (pid < 0)
-		return err_set(e, -pid, "starting the first process in new user and pid namespaces");
 	if (pid == 0) {
 		close(channel[0]);
 		child_main(c, channel[1]);
 	}
+	close(channel[1]);
+	if (pid < 0)
+		return err_set(e, -pid, "starting the first process in new user and pid namespaces");
 	c->box.pid = pid;
 	return 0;
 }
@@ -132,10 +154,10 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 	own_fd int user_ns = -1;
 	int r;
 
-	if (!c->rooted && !c->sub_count)
+	if (!needs_handover(c))
 		return 0; /* an ordinary user's first process does it all by itself */
 	trail_begin(trail, STEP_IDMAP);
-	r = ids_write(c, c->box.pid, e);
+	r = c->rooted || c->sub_count ? ids_write(c, c->box.pid, e) : 0;
 	if (r < 0)
 		return r;
 	if (c->rooted) {
@@ -158,23 +180,17 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 static int container_start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct container *c = container_of(box);
-	int channel[2], r;
+	int r;
 
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&c->cg, box->plan, e);
 	if (r < 0)
 		return r;
 	box->fds.oom = take_fd(&c->cg.oom);
-	trail_begin(trail, STEP_CLONE);
-	box->shared = box_share_trail(e);
-	if (!box->shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	box->fds.channel = channel[0];
-	r = clone_first(c, channel, e);
-	close(channel[1]);
+	if (!born_early(c)) {
+		trail_begin(trail, STEP_CLONE);
+		r = clone_first(c, e);
+	}
 	return r < 0 ? r : equip(c, trail, e);
 }
 
