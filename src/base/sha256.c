@@ -27,6 +27,19 @@ static uint32_t ror(uint32_t v, unsigned n)
 	return v >> n | v << (32 - n);
 }
 
+/* In round @j the word that is called a stands at 8 - @j, b behind it, and so on, in a ring. */
+static inline __attribute__((always_inline)) void round_one(uint32_t v[8], unsigned j, uint32_t kw)
+{
+	uint32_t a = v[(8 - j) % 8], b = v[(9 - j) % 8], c = v[(10 - j) % 8];
+	uint32_t e = v[(12 - j) % 8], f = v[(13 - j) % 8], g = v[(14 - j) % 8];
+	uint32_t *d = &v[(11 - j) % 8], *last = &v[(15 - j) % 8];
+	uint32_t t1 = *last + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) + ((e & f) ^ (~e & g)) + kw;
+	uint32_t t2 = (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+
+	*d += t1;
+	*last = t1 + t2;
+}
+
 static void compress(uint32_t h[8], const uint8_t *p)
 {
 	uint32_t w[64], v[8];
@@ -40,17 +53,11 @@ static void compress(uint32_t h[8], const uint8_t *p)
 		       (ror(b, 17) ^ ror(b, 19) ^ b >> 10);
 	}
 	memcpy(v, h, sizeof(v));
-	for (unsigned i = 0; i < 64; i++) {
-		uint32_t e = v[4], a = v[0];
-		uint32_t t1 = v[7] + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) +
-			      ((e & v[5]) ^ (~e & v[6])) + k[i] + w[i];
-		uint32_t t2 = (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) +
-			      ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
-
-		memmove(v + 1, v, 7 * sizeof(v[0]));
-		v[4] += t1;
-		v[0] = t1 + t2;
-	}
+	/* Eight rounds at a time, so that the eight words change their roles and not their places. */
+	for (unsigned i = 0; i < 64; i += 8)
+#pragma GCC unroll 8
+		for (unsigned j = 0; j < 8; j++)
+			round_one(v, j, k[i + j] + w[i + j]);
 	for (unsigned i = 0; i < 8; i++)
 		h[i] += v[i];
 }

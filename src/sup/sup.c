@@ -366,6 +366,14 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 		return r;
 	proto_conn_init(&s->conn, s->fds->channel);
 	s->channel_open = true;
+	if (s->hooks->commit) {
+		trail_begin(trail, STEP_AUDIT);
+		r = s->hooks->commit(s->hooks->arg, e);
+		if (r < 0) {
+			kill_box(s);
+			return r;
+		}
+	}
 	trail_begin(trail, STEP_EXEC);
 	if (plan->limits.timeout_ms)
 		s->deadline_ns = clock_ns() + plan->limits.timeout_ms * 1000000;

@@ -99,6 +99,8 @@ static int overlay_old_kernel(struct container *c, struct err *e)
 	if (r == 0)
 		r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	if (r == 0)
+		r = host_mkdirat(t->upper, "root", 0700);
+	if (r == 0)
 		r = host_move_mount(t->upper, AT_FDCWD, "/");
 	if (r < 0)
 		return err_set(e, -r, "preparing a private mount namespace for the overlay");
@@ -218,7 +220,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 {
 	struct mounts *t = &c->tree;
 	uid_t owner = c->box.plan->id_base;
-	int r = upper_mount(c->box.plan, owner, &t->upper, e);
+	int r = upper_mount(c->box.plan, &t->upper, e);
 
 	if (r == 0)
 		r = upper_dirs(t->upper, owner, e);

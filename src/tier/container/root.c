@@ -25,17 +25,12 @@
  * what must only stay alive until the overlay exists is hung there: one wait instead of several. */
 static int attach_handed(struct mounts *t, struct err *e)
 {
-	int r;
+	int r = t->upper < 0 ? 0 : host_move_mount(t->upper, AT_FDCWD, "/");
 
-	if (t->upper < 0) {
-		r = host_move_mount(t->root, AT_FDCWD, "/");
-		return r < 0 ? err_set(e, -r, "attaching the root") : 0;
-	}
-	r = host_move_mount(t->upper, AT_FDCWD, "/");
 	for (unsigned i = 0; r == 0 && i < t->lower_count; i++)
-		r = host_move_mount(t->lowers[i], t->upper, "l");
+		r = host_move_mount(t->lowers[i], AT_FDCWD, "/");
 	if (r == 0)
-		r = host_move_mount(t->root, t->upper, "root");
+		r = host_move_mount(t->root, AT_FDCWD, "/");
 	if (r < 0)
 		return err_set(e, -r, "attaching the root");
 	return 0;
@@ -114,7 +109,7 @@ static int overlay_own_mounts(struct container *c, struct err *e)
 static int build_own(struct container *c, struct err *e)
 {
 	struct mounts *t = &c->tree;
-	int r = upper_mount(c->box.plan, 0, &t->upper, e);
+	int r = upper_mount(c->box.plan, &t->upper, e);
 
 	if (r == 0)
 		r = upper_dirs(t->upper, 0, e);
@@ -122,7 +117,9 @@ static int build_own(struct container *c, struct err *e)
 		r = make_own_views(c, e);
 	if (r < 0)
 		return r;
-	r = host_move_mount(t->upper, AT_FDCWD, "/");
+	r = host_mkdirat(t->upper, "root", 0700);
+	if (r == 0)
+		r = host_move_mount(t->upper, AT_FDCWD, "/");
 	if (r < 0)
 		return err_set(e, -r, "attaching the writable file system");
 	r = overlay_by_paths(&(struct overlay_layers){ t->lowers, t->lower_count, 0, "up", "work" }, t->upper,
