@@ -23,6 +23,19 @@ enum {
 	START_BYTES_MAX = 2 << 20,      /* one START over all its frames: args, env and their heads */
 	START_STRINGS_MAX = 65536,      /* args and env of one START */
 	PROTO_QUEUE_MAX = 4 << 20,      /* bytes a client keeps that the channel did not take yet */
+	ENTRY_WINDOW_MIN = 32 * 1024,   /* least window for streams of entries and events */
+	AGENT_STREAMS_MAX = 512,        /* streams of one agent at one time */
+	AGENT_PROCS_MAX = 256,          /* of these: processes started with START */
+	AGENT_FILES_MAX = 64,           /* reads, writes, lists and removals */
+	AGENT_WATCHES_MAX = 16,         /* watches */
+	AGENT_DIALS_MAX = 128,          /* connections to ports inside */
+	AGENT_WATCH_DIRS_MAX = 1024,    /* directories below one watch */
+	AGENT_WALK_DEPTH_MAX = 128,     /* directories into each other that a list or removal follows */
+	AGENT_GROUPS_MAX = 64,          /* supplementary groups of one user */
+	AGENT_PASSWD_BYTES_MAX = 1 << 20, /* of /etc/passwd and /etc/group inside */
+	AGENT_EXIT_GRACE_MS = 100,      /* for output that a grandchild holds open */
+	AGENT_KILL_MS = 5000,           /* from SIGKILL until the agent stops waiting */
+	AGENT_CMDLINE_MAX = 4096,       /* bytes of a command line in a list of processes */
 };
 
 #endif
