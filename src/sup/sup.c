@@ -170,8 +170,11 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 	case PROTO_START_FAILED:
 		s->seen->start_failed = true;
 		s->seen->start_status = proto_failed_status(&ev->failed);
-		snprintf(s->seen->start_text, sizeof(s->seen->start_text), "%s: %s",
-			ev->failed.text[0] ? ev->failed.text : s->plan->argv[0], strerror(ev->failed.code));
+		if (ev->failed.text[0])
+			str_fmt(s->seen->start_text, sizeof(s->seen->start_text), "%s", ev->failed.text);
+		else
+			snprintf(s->seen->start_text, sizeof(s->seen->start_text), "%s: %s", s->plan->argv[0],
+				strerror(ev->failed.code));
 		break;
 	case PROTO_DATA:
 		tty_output(s, ev);
