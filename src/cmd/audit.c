@@ -25,10 +25,10 @@ struct show {
 	const char *id, *event;
 	char since[CLOCK_TEXT]; /* "": from the start */
 	bool json;
-	uint64_t tail;	  /* 0: all */
+	uint64_t tail;    /* 0: all */
 	uint64_t matched; /* so far */
-	uint64_t skip;	  /* of the matching ones, not printed */
-	uint64_t stop;	  /* after that many, matching ones */
+	uint64_t skip;    /* of the matching ones, not printed */
+	uint64_t stop;    /* after that many, matching ones */
 	bool counting;
 };
 

@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "core/gc.h"
+#include "core/sweep.h"
 #include "host/host.h"
 #include "store/kept.h"
 #include "store/tree.h"
@@ -33,6 +34,7 @@ struct gc {
 void gc_hooks_init(struct gc_hooks *h)
 {
 	*h = (struct gc_hooks){ 0 };
+	core_hooks_init(&h->sweep);
 }
 
 static void tell_removed(const struct gc *gc, const char *kind, const char *what)

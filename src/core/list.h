@@ -18,7 +18,7 @@ enum box_state {
 struct box_row {
 	char id[ID_LEN + 1];
 	enum box_state state;
-	pid_t pid;		     /* of the ward that runs it; 0 when none does */
+	pid_t pid;                   /* of the ward that runs it; 0 when none does */
 	const struct record *record; /* what is written down about it */
 };
 

@@ -218,7 +218,7 @@ int host_socketpair(int type, int fds[2])
 	return (int)result(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds));
 }
 
-enum { FDS_MAX = 64 };
+enum { FDS_MAX = 250 }; /* the kernel takes 253 */
 
 union fds_room {
 	struct cmsghdr head;
@@ -545,4 +545,10 @@ int host_loop_detach(int fd)
 {
 	GATE("loop_detach");
 	return (int)result(ioctl(fd, LOOP_CLR_FD, 0));
+}
+
+int host_pipe(int ret[2])
+{
+	GATE("pipe2");
+	return (int)result(pipe2(ret, O_CLOEXEC));
 }

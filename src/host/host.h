@@ -48,6 +48,7 @@ int host_socketpair(int type, int fds[2]);
 ssize_t host_send_fds(int sock, const void *data, size_t len, const int *fds, unsigned count);
 ssize_t host_recv_fds(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *ret_count);
 int host_eventfd(void);
+int host_pipe(int ret[2]);
 
 pid_t host_clone3(const struct clone_args *args);
 int host_unshare(int flags);

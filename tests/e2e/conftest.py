@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every end-to-end test gets: the real binary, and a state directory of its own."""
+"""What the end-to-end tests share: the real binary, and a state directory of their own."""
 import os
 import pathlib
 import subprocess
@@ -11,18 +11,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def state(tmp_path):
-    """The state directory of this test; ward makes it when it first needs it."""
+    """The state directory of one test."""
     return tmp_path / "state"
 
 
 @pytest.fixture
 def ward(state):
-    """Runs ward with that state directory; returns a CompletedProcess with text output."""
+    """ward(*args, **kw): runs the binary at $WARD or build/ward; a CompletedProcess with text."""
     binary = os.environ.get("WARD", str(ROOT / "build" / "ward"))
 
-    def run(*args, **kwargs):
-        kwargs.setdefault("timeout", 60)
-        kwargs.setdefault("capture_output", True)
-        return subprocess.run([binary, "--state-dir", str(state), *map(str, args)], text=True, **kwargs)
+    def run(*args, **kw):
+        kw.setdefault("stdout", subprocess.PIPE)
+        kw.setdefault("stderr", subprocess.PIPE)
+        kw.setdefault("text", True)
+        kw.setdefault("timeout", 120)
+        return subprocess.run([binary, "--state-dir", str(state), *map(str, args)], **kw)
 
     return run
