@@ -46,6 +46,10 @@ int tier_probe(const struct tier_ops *t, struct err *e);
  */
 int box_start(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 const struct box_fds *box_fds(const struct box *box);
+/* Where the command starts, when the tier knows better than plan->workdir; else NULL. */
+const char *box_workdir(const struct box *box);
+/* "K=V", NULL-terminated: what the tier adds to the command's environment; NULL: nothing. */
+const char *const *box_env(const struct box *box);
 /* What the first process has done so far; a checked copy. */
 void box_trail(const struct box *box, struct trail *ret_trail);
 /* Kills everything inside and waits until it is gone. Never fails; idempotent. */
