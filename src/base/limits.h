@@ -24,6 +24,7 @@ enum {
 	AUDIT_LOCK_WAIT_MS = 5000,     /* for another ward that is appending */
 	AUDIT_ROTATE_BYTES = 64 << 20, /* a longer log is set aside, and the chain goes on */
 	PROBE_TIMEOUT_MS = 5000,       /* one question of `ward doctor` to the host */
+	REPORT_BYTES_MAX = 256 * 1024, /* what a command prints with --json */
 	DENIALS_MAX = 64,              /* different denied things remembered per run */
 
 	/* The agent and its protocol: docs/PROTOCOL.md */

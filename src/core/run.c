@@ -286,7 +286,7 @@ static void sync_beside(void *arg)
 			close(0);
 			close(1);
 			close(2);
-			audit_sync(run->state_fd, NULL);
+			audit_sync(run->state_fd);
 		}
 		_exit(0);
 	}

@@ -247,7 +247,7 @@ static int read_text(int fd, char **ret, struct err *e)
 	return 0;
 }
 
-int record_load(
+int template_record_load(
 	const char *state_dir, const char *name, struct record **ret, int *ret_fd, struct err *e)
 {
 	char path[WARD_PATH_MAX], file[TEMPLATE_NAME_MAX + 1];

@@ -46,7 +46,7 @@ int record_file_name(const char *name, char out[TEMPLATE_NAME_MAX + 1]);
 void record_file_name_back(char *name); /* in place */
 
 /* -ENOENT without a message when there is none. @ret_fd, unless NULL, gets the open file. */
-int record_load(
+int template_record_load(
 	const char *state_dir, const char *name, struct record **ret, int *ret_fd, struct err *e);
 void record_destroy(struct record *r);
 

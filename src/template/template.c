@@ -154,7 +154,7 @@ static int load_held(
 		own_record struct record *rec = NULL;
 		own_fd int fd = -1;
 
-		r = record_load(state_dir, name, &rec, &fd, e);
+		r = template_record_load(state_dir, name, &rec, &fd, e);
 		if (r < 0)
 			return r;
 		r = hold(fd, e);

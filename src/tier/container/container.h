@@ -17,7 +17,7 @@
 enum { BINDS_MAX = 16, DEV_NODES = 6 };
 
 /* Mounts that are ready but not attached anywhere. */
-struct tree {
+struct mounts {
 	int root;                /* the overlay */
 	int upper;               /* what takes the writes: tmpfs, or a file system in a loop device */
 	int shm;                 /* a folder of the upper */
@@ -31,7 +31,7 @@ struct tree {
 struct container {
 	struct box box; /* first */
 	struct cgroup cg;
-	struct tree tree;
+	struct mounts tree;
 	bool rooted;
 	bool new_time;
 	bool upper_is_ours; /* attached in our own mount namespace: not handed over */
@@ -52,10 +52,10 @@ int ids_plan(struct container *c, struct err *e);
 int ids_write(const struct container *c, pid_t pid, struct err *e);  /* by ward, from outside */
 int ids_write_own(uid_t uid, gid_t gid, struct err *e);              /* by the first process */
 
-/* tree.c: as root, from outside */
-void tree_init(struct tree *t);
-void tree_done(struct tree *t);
-int tree_make(struct container *c, int user_ns, struct err *e);
+/* mounts.c: as root, from outside */
+void mounts_init(struct mounts *t);
+void mounts_done(struct mounts *t);
+int mounts_make(struct container *c, int user_ns, struct err *e);
 
 /* root.c: in the first process */
 int root_enter(struct container *c, struct trail *t, struct err *e);

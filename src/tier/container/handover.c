@@ -3,7 +3,7 @@
  * tier/container/handover.c - the prepared mounts go from ward to the first process.
  *
  * Owns:  the order of the descriptors in the message.
- * Rules: both ends are the same program, one a copy of the other, so the counts in struct tree are
+ * Rules: both ends are the same program, one a copy of the other, so the counts in struct mounts are
  *        all that is sent beside the descriptors.
  */
 #include <errno.h>
@@ -27,7 +27,7 @@ static void add(int *fds, unsigned *count, const int *from, unsigned n)
 
 int handover_send(struct container *c, int channel, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	struct counts n = {
 		.dev = t->dev >= 0,
 		.upper = c->rooted && !c->upper_is_ours,
@@ -62,7 +62,7 @@ static void take(int *to, const int *fds, unsigned *at, unsigned n)
 
 int handover_receive(struct container *c, int channel, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	struct counts n;
 	int fds[HANDOVER_MAX];
 	unsigned count = 0, at = 0;

@@ -23,7 +23,7 @@
 
 /* As root the mounts were made outside. The old root goes away with all that is stacked on it, so
  * what must only stay alive until the overlay exists is hung there: one wait instead of several. */
-static int attach_handed(struct tree *t, struct err *e)
+static int attach_handed(struct mounts *t, struct err *e)
 {
 	int r;
 
@@ -60,7 +60,7 @@ static int own_view(const char *path, uint64_t attrs, int *ret_fd, struct err *e
 static int make_own_views(struct container *c, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	char path[WARD_PATH_MAX];
 	int r = 0;
 
@@ -83,7 +83,7 @@ static int make_own_views(struct container *c, struct err *e)
 
 static int overlay_own_mounts(struct container *c, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 
 	for (unsigned i = 0; i < c->box.plan->mount_count; i++) {
 		char name[3][16];
@@ -113,7 +113,7 @@ static int overlay_own_mounts(struct container *c, struct err *e)
 
 static int build_own(struct container *c, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	int r = upper_mount(c->box.plan, 0, &t->upper, e);
 
 	if (r == 0)

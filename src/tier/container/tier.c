@@ -70,7 +70,7 @@ static int container_prepare(const struct plan *plan, struct box **ret_box, stru
 	if (!c)
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&c->box, &tier_container, plan);
-	tree_init(&c->tree);
+	mounts_init(&c->tree);
 	c->rooted = plan->id_base != 0;
 	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
 	find_binds(c);
@@ -143,7 +143,7 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 		if (user_ns < 0)
 			return user_ns;
 		trail_begin(trail, STEP_TREE);
-		r = tree_make(c, user_ns, e);
+		r = mounts_make(c, user_ns, e);
 		if (r < 0)
 			return r;
 	}
@@ -151,7 +151,7 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 	r = handover_send(c, c->box.fds.channel, e);
 	/* One descriptor of the upper stays: what is left in it is asked at the end. */
 	c->box.upper = take_fd(&c->tree.upper);
-	tree_done(&c->tree);
+	mounts_done(&c->tree);
 	return r;
 }
 
@@ -217,7 +217,7 @@ static void container_stop(struct box *box)
 		container_kill(box);
 		container_reap(box, &unused);
 	}
-	tree_done(&c->tree);
+	mounts_done(&c->tree);
 	cgroup_drop(&c->cg);
 	box_done(box);
 	free(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier/container/tree.c - as root: prepares every mount of a sandbox, attached to nothing.
+ * tier/container/mounts.c - as root: prepares every mount of a sandbox, attached to nothing.
  *
- * Owns:  the descriptors in struct tree until they are handed over.
+ * Owns:  the descriptors in struct mounts until they are handed over.
  * Rules: host directories come in read-only, without devices and setuid, and seen through the
  *        sandbox's id map. A file system that cannot be seen that way is an error, not a reason to
  *        show it raw.
@@ -22,7 +22,7 @@
 #include "tier/container/container.h"
 #include "tier/container/overlay.h"
 
-void tree_init(struct tree *t)
+void mounts_init(struct mounts *t)
 {
 	memset(t, -1, sizeof(*t));
 	t->bind_count = t->mount_count = t->lower_count = 0;
@@ -35,7 +35,7 @@ static void close_all(int *fds, unsigned count)
 			close(take_fd(&fds[i]));
 }
 
-void tree_done(struct tree *t)
+void mounts_done(struct mounts *t)
 {
 	int *single[] = { &t->root, &t->upper, &t->shm, &t->dev };
 
@@ -74,7 +74,7 @@ static int host_view(const char *path, unsigned recursive, uint64_t attrs, int u
 static int make_lowers(struct container *c, int user_ns, struct err *e)
 {
 	const struct plan_root *root = &c->box.plan->root;
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 
 	for (unsigned i = 0; i < root->layer_count; i++) {
 		int r = host_view(root->layers[i], 0, WARD_MOUNT_ATTR_RDONLY, user_ns, &t->lowers[i], e);
@@ -92,7 +92,7 @@ static int make_lowers(struct container *c, int user_ns, struct err *e)
  */
 static int overlay_old_kernel(struct container *c, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	own_fd int attached = -1;
 	int r = host_unshare(CLONE_NEWNS);
 
@@ -117,7 +117,7 @@ static int overlay_old_kernel(struct container *c, struct err *e)
 
 static int make_root(struct container *c, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	struct overlay_layers layers = { t->lowers, t->lower_count, 0, "up", "work" };
 	int r = overlay_by_fds(&layers, t->upper, &t->root, e);
 
@@ -130,7 +130,7 @@ static int make_root(struct container *c, struct err *e)
 
 static int make_binds(struct container *c, int user_ns, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 
 	for (unsigned i = 0; i < c->bind_count; i++) {
 		char path[WARD_PATH_MAX];
@@ -214,9 +214,9 @@ static int make_dev(struct container *c, struct err *e)
 	return 0;
 }
 
-int tree_make(struct container *c, int user_ns, struct err *e)
+int mounts_make(struct container *c, int user_ns, struct err *e)
 {
-	struct tree *t = &c->tree;
+	struct mounts *t = &c->tree;
 	uid_t owner = c->box.plan->id_base;
 	int r = upper_mount(c->box.plan, owner, &t->upper, e);
 
