@@ -150,7 +150,7 @@ static int reopen_stdin_for_writing(const struct facts *f, const struct attempt 
 
 static int by_handle(const struct facts *f, const struct attempt *a)
 {
-	static const char *const places[] = { "/", "/usr", "/etc", "/tmp", "/dev/shm", "." };
+	const char *const places[] = { "/", "/usr", "/etc", "/tmp", "/dev/shm", ".", f->secret };
 	char buf[sizeof(struct file_handle) + MAX_HANDLE_SZ] = { 0 };
 	struct file_handle *h = (struct file_handle *)buf;
 	const char *hex = strchr(f->handle, ':');
@@ -163,7 +163,7 @@ static int by_handle(const struct facts *f, const struct attempt *a)
 		h->f_handle[h->handle_bytes++] =
 			(unsigned char)strtol((char[]){ hex[0], hex[1], 0 }, NULL, 16);
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]) && r < 0; i++) {
-		int mnt = open(places[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int mnt = open(places[i], O_RDONLY | O_CLOEXEC);
 
 		if (mnt >= 0)
 			r = secret_behind(open_by_handle_at(mnt, h, O_RDONLY));
@@ -258,14 +258,14 @@ const struct attempt file_attempts[] = {
 	{ PEEK("/dev/kmsg"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
 	{ PEEK("/dev/mem"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
 	{ PEEK("/dev/port"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/kvm"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/vda"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/sda"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/nvme0n1"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/fuse"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/loop-control"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/net/tun"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
-	{ PEEK("/dev/userfaultfd"), 0, "ok ENOENT", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/kvm"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/vda"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/sda"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/nvme0n1"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/fuse"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/loop-control"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/net/tun"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
+	{ PEEK("/dev/userfaultfd"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
 	{ PEEK("/sys/kernel/debug/tracing"), 0, "ok ENOENT", HIDDEN, "-", false },
 	{ KNOB("/proc/sys/kernel/core_pattern"), 0, "ok", HIDDEN " EROFS", "EACCES EPERM", false },
 	{ KNOB("/proc/sys/kernel/hostname"), 0, "ok", HIDDEN " EROFS", "EACCES EPERM", false },

@@ -98,13 +98,13 @@ static int open_socket(const struct facts *f, const struct attempt *a)
 #define NO_SOCKET "EPERM EACCES ENOSYS EAFNOSUPPORT EPROTONOSUPPORT"
 /* Natively a family may be missing from the kernel. */
 #define MAYBE "ok EAFNOSUPPORT EPROTONOSUPPORT ESOCKTNOSUPPORT"
-#define SOCKET(name_, family, type, proto, workspace)                                              \
-	{                                                                                          \
-		"socket-" name_, open_socket, NULL, KIND(family, type, proto), MAYBE, NO_SOCKET,   \
-			workspace, false                                                           \
-	}
-
 /* clang-format off */
+#define SOCKET_(name_, family, type, proto, native) \
+	{ "socket-" name_, open_socket, NULL, KIND(family, type, proto), native, NO_SOCKET, NO_SOCKET, false }
+#define SOCKET(name_, family, type, proto) SOCKET_(name_, family, type, proto, MAYBE)
+/* Not tried natively: asking would load a module into the host's kernel. */
+#define RARE_SOCKET(name_, family, type, proto) SOCKET_(name_, family, type, proto, "-")
+
 const struct attempt net_attempts[] = {
 	{ "host-loopback-4", loopback4, NULL, 0, "ok", NO_NET, "-", false },
 	{ "host-loopback-6", loopback6, NULL, 0, "ok", NO_NET, "-", false },
@@ -114,27 +114,27 @@ const struct attempt net_attempts[] = {
 	{ "route-to-world-6", route6, "2001:db8::1", 0, "ok ENETUNREACH EADDRNOTAVAIL", NO_NET, "-", false },
 	{ "host-abstract-socket", abstract_socket, NULL, 0, "ok", "ECONNREFUSED EPERM EACCES", "-", false },
 	{ "host-unix-socket", socket_by_path, NULL, 0, "ok", "ENOENT EACCES EPERM", "-", false },
-	SOCKET("raw-icmp", AF_INET, SOCK_RAW, 1, NO_SOCKET),
-	SOCKET("raw-6", AF_INET6, SOCK_RAW, 58, NO_SOCKET),
-	SOCKET("packet", AF_PACKET, SOCK_RAW, 0, NO_SOCKET),
-	SOCKET("packet-dgram", AF_PACKET, SOCK_DGRAM, 0, NO_SOCKET),
-	SOCKET("vsock", 40, SOCK_STREAM, 0, NO_SOCKET),
-	SOCKET("alg", 38, SOCK_SEQPACKET, 0, NO_SOCKET),
-	SOCKET("xdp", 44, SOCK_RAW, 0, NO_SOCKET),
-	SOCKET("bluetooth", 31, SOCK_RAW, 0, NO_SOCKET),
-	SOCKET("can", 29, SOCK_RAW, 1, NO_SOCKET),
-	SOCKET("key", 15, SOCK_RAW, 2, NO_SOCKET),
-	SOCKET("tipc", 30, SOCK_DGRAM, 0, NO_SOCKET),
-	SOCKET("rds", 21, SOCK_SEQPACKET, 0, NO_SOCKET),
-	SOCKET("qrtr", 42, SOCK_DGRAM, 0, NO_SOCKET),
-	SOCKET("smc", 43, SOCK_STREAM, 0, NO_SOCKET),
-	SOCKET("netlink-sock-diag", AF_NETLINK, SOCK_RAW, 4, NO_SOCKET),
-	SOCKET("netlink-xfrm", AF_NETLINK, SOCK_RAW, 6, NO_SOCKET),
-	SOCKET("netlink-audit", AF_NETLINK, SOCK_RAW, 9, NO_SOCKET),
-	SOCKET("netlink-connector", AF_NETLINK, SOCK_RAW, 11, NO_SOCKET),
-	SOCKET("netlink-netfilter", AF_NETLINK, SOCK_RAW, 12, NO_SOCKET),
-	SOCKET("netlink-uevent", AF_NETLINK, SOCK_RAW, 15, NO_SOCKET),
-	SOCKET("netlink-generic", AF_NETLINK, SOCK_RAW, 16, NO_SOCKET),
+	SOCKET("raw-icmp", AF_INET, SOCK_RAW, 1),
+	SOCKET("raw-6", AF_INET6, SOCK_RAW, 58),
+	SOCKET("packet", AF_PACKET, SOCK_RAW, 0),
+	SOCKET("packet-dgram", AF_PACKET, SOCK_DGRAM, 0),
+	RARE_SOCKET("vsock", 40, SOCK_STREAM, 0),
+	RARE_SOCKET("alg", 38, SOCK_SEQPACKET, 0),
+	RARE_SOCKET("xdp", 44, SOCK_RAW, 0),
+	RARE_SOCKET("bluetooth", 31, SOCK_RAW, 0),
+	RARE_SOCKET("can", 29, SOCK_RAW, 1),
+	RARE_SOCKET("key", 15, SOCK_RAW, 2),
+	RARE_SOCKET("tipc", 30, SOCK_DGRAM, 0),
+	RARE_SOCKET("rds", 21, SOCK_SEQPACKET, 0),
+	RARE_SOCKET("qrtr", 42, SOCK_DGRAM, 0),
+	RARE_SOCKET("smc", 43, SOCK_STREAM, 0),
+	SOCKET("netlink-sock-diag", AF_NETLINK, SOCK_RAW, 4),
+	SOCKET("netlink-xfrm", AF_NETLINK, SOCK_RAW, 6),
+	SOCKET("netlink-audit", AF_NETLINK, SOCK_RAW, 9),
+	SOCKET("netlink-connector", AF_NETLINK, SOCK_RAW, 11),
+	SOCKET("netlink-netfilter", AF_NETLINK, SOCK_RAW, 12),
+	SOCKET("netlink-uevent", AF_NETLINK, SOCK_RAW, 15),
+	SOCKET("netlink-generic", AF_NETLINK, SOCK_RAW, 16),
 	{ 0 },
 };
 /* clang-format on */
