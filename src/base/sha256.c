@@ -42,8 +42,8 @@ static void compress(uint32_t h[8], const uint8_t *p)
 	memcpy(v, h, sizeof(v));
 	for (unsigned i = 0; i < 64; i++) {
 		uint32_t e = v[4], a = v[0];
-		uint32_t t1 = v[7] + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) + ((e & v[5]) ^ (~e & v[6])) +
-			      k[i] + w[i];
+		uint32_t t1 = v[7] + (ror(e, 6) ^ ror(e, 11) ^ ror(e, 25)) +
+			      ((e & v[5]) ^ (~e & v[6])) + k[i] + w[i];
 		uint32_t t2 = (ror(a, 2) ^ ror(a, 13) ^ ror(a, 22)) +
 			      ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
 
@@ -57,8 +57,8 @@ static void compress(uint32_t h[8], const uint8_t *p)
 
 void sha256_init(struct sha256 *s)
 {
-	static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f,
-		0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
+	static const uint32_t start[8] = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+		0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 };
 
 	memcpy(s->h, start, sizeof(start));
 	s->total = 0;
@@ -104,18 +104,24 @@ void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES])
 		out[i] = (uint8_t)(s->h[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void sha256_hex(const void *data, size_t len, char out[SHA256_HEX + 1])
+void sha256_end_hex(struct sha256 *s, char out[SHA256_HEX + 1])
 {
 	static const char digit[] = "0123456789abcdef";
 	uint8_t sum[SHA256_BYTES];
-	struct sha256 s;
 
-	sha256_init(&s);
-	sha256_add(&s, data, len);
-	sha256_end(&s, sum);
+	sha256_end(s, sum);
 	for (unsigned i = 0; i < SHA256_BYTES; i++) {
 		out[2 * i] = digit[sum[i] >> 4];
 		out[2 * i + 1] = digit[sum[i] & 15];
 	}
 	out[SHA256_HEX] = '\0';
+}
+
+void sha256_hex(const void *data, size_t len, char out[SHA256_HEX + 1])
+{
+	struct sha256 s;
+
+	sha256_init(&s);
+	sha256_add(&s, data, len);
+	sha256_end_hex(&s, out);
 }

@@ -13,10 +13,10 @@ struct facts {
 	const char *marker;   /* an argument of a host process, to find it by */
 	const char *abstract; /* a listening abstract unix socket of the host */
 	const char *socket;   /* a listening unix socket of the host, by path */
-	pid_t victim;	      /* that host process */
-	pid_t init;	      /* whose memory and descriptors are tried; 1 inside */
+	pid_t victim;         /* that host process */
+	pid_t init;           /* whose memory and descriptors are tried; 1 inside */
 	uint16_t tcp4, tcp6;  /* ports that the host listens on, on its loopback */
-	bool native;	      /* outside of any sandbox, to see that the attempts are real */
+	bool native;          /* outside of any sandbox, to see that the attempts are real */
 };
 
 #define SECRET_TEXT "only the host may read this"

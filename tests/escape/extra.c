@@ -20,10 +20,10 @@ static int report(const char *name, int failed)
 {
 	if (failed)
 		printf("%s: refused %s\n", name,
-			errno == ENOSPC	  ? "ENOSPC"
+			errno == ENOSPC   ? "ENOSPC"
 			: errno == EDQUOT ? "EDQUOT"
 			: errno == EMFILE ? "EMFILE"
-			: errno == EIO	  ? "EIO"
+			: errno == EIO    ? "EIO"
 			: errno == EPERM  ? "EPERM"
 			: errno == ENOTTY ? "ENOTTY"
 			: errno == ENXIO  ? "ENXIO"

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * core/sweep.c - sweeping beside a run.
+ *
+ * Owns:  nothing.
+ * Rules: what cannot be undone now stays recorded, and `ward gc` tells about it; a run is not the
+ *        place to report somebody else's leftovers.
+ */
+#include <stddef.h>
+
+#include "core/sweep.h"
+#include "store/slot.h"
+
+void core_sweep(int state_fd, unsigned max, const struct slot *own)
+{
+	struct sweep_hooks hooks = { .own = own };
+	struct sweep_report report;
+
+	slot_sweep(state_fd, max, &hooks, &report, NULL);
+}

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_CORE_SWEEP_H
+#define WARD_CORE_SWEEP_H
+
+struct slot;
+
+/* Sweeps up to @max slots of wards that are gone, quietly; @own is left alone. */
+void core_sweep(int state_fd, unsigned max, const struct slot *own);
+
+#endif
