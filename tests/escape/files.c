@@ -194,22 +194,27 @@ static int by_chroot(const struct facts *f, const struct attempt *a)
 	return secret_behind(open(f->secret, O_RDONLY));
 }
 
+/* A knob that is masked opens, as the null device: there is nothing behind it. */
+static int unless_masked(int fd)
+{
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3) ? -ENODATA : 0;
+}
+
 static int open_to_read(const struct facts *f, const struct attempt *a)
 {
-	char c;
-	int fd = open(a->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-
 	(void)f;
-	if (fd < 0)
-		return -errno;
-	return a->n ? outcome(read(fd, &c, 1)) : 0;
+	return unless_masked(open(a->path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
 }
 
 /* Opening for writing is the permission check; nothing is written. */
 static int open_to_write(const struct facts *f, const struct attempt *a)
 {
 	(void)f;
-	return outcome(open(a->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+	return unless_masked(open(a->path, O_WRONLY | O_NONBLOCK | O_CLOEXEC));
 }
 
 static int make_node(const struct facts *f, const struct attempt *a)
@@ -253,8 +258,8 @@ const struct attempt file_attempts[] = {
 	{ "write-path", for_writing, NULL, 0, "ok", HIDDEN " EROFS", "EACCES EPERM EROFS ENOENT", false },
 	{ "create-beside", create_beside, NULL, 0, "ok", HIDDEN " EROFS ENOTDIR", "EACCES EPERM EROFS ENOENT", false },
 	{ PEEK("/etc/shadow"), 0, "ok", HIDDEN, HIDDEN, false },
-	{ PEEK("/proc/kcore"), 1, "ok ENOENT EPERM", HIDDEN, "-", false },
-	{ PEEK("/proc/kmsg"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
+	{ PEEK("/proc/kcore"), 0, "ok ENOENT EPERM", HIDDEN " ENODATA", "-", false },
+	{ PEEK("/proc/kmsg"), 0, "ok ENOENT EPERM", HIDDEN " ENODATA", HIDDEN, false },
 	{ PEEK("/dev/kmsg"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
 	{ PEEK("/dev/mem"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
 	{ PEEK("/dev/port"), 0, "ok ENOENT EPERM", HIDDEN, HIDDEN, false },
@@ -267,20 +272,20 @@ const struct attempt file_attempts[] = {
 	{ PEEK("/dev/net/tun"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
 	{ PEEK("/dev/userfaultfd"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
 	{ PEEK("/sys/kernel/debug/tracing"), 0, "ok ENOENT", HIDDEN, "-", false },
-	{ KNOB("/proc/sys/kernel/core_pattern"), 0, "ok", HIDDEN " EROFS", "EACCES EPERM", false },
-	{ KNOB("/proc/sys/kernel/hostname"), 0, "ok", HIDDEN " EROFS", "EACCES EPERM", false },
-	{ KNOB("/proc/sys/kernel/modprobe"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/kernel/randomize_va_space"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/kernel/sched_rt_runtime_us"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/vm/overcommit_memory"), 0, "ok", HIDDEN " EROFS", "EACCES EPERM", false },
-	{ KNOB("/proc/sys/vm/drop_caches"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/fs/binfmt_misc/register"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sysrq-trigger"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/kernel/uevent_helper"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/power/state"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/fs/cgroup/memory/release_agent"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/fs/cgroup/cgroup.procs"), 0, "ok ENOENT EACCES", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/fs/cgroup/memory/tasks"), 0, "ok ENOENT", HIDDEN " EROFS", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sys/kernel/core_pattern"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM", false },
+	{ KNOB("/proc/sys/kernel/hostname"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM", false },
+	{ KNOB("/proc/sys/kernel/modprobe"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sys/kernel/randomize_va_space"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sys/kernel/sched_rt_runtime_us"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sys/vm/overcommit_memory"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM", false },
+	{ KNOB("/proc/sys/vm/drop_caches"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sys/fs/binfmt_misc/register"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sysrq-trigger"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/sys/kernel/uevent_helper"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/sys/power/state"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/sys/fs/cgroup/memory/release_agent"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/sys/fs/cgroup/cgroup.procs"), 0, "ok ENOENT EACCES", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/sys/fs/cgroup/memory/tasks"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
 	{ "mknod-char", make_node, NULL, S_IFCHR, "ok", "EPERM EACCES", "EPERM EACCES", false },
 	{ "mknod-block", make_node, NULL, S_IFBLK, "ok", "EPERM EACCES", "EPERM EACCES", false },
 	{ 0 },

@@ -41,7 +41,7 @@ class Ward:
     def env(self, env=None):
         return {**os.environ, **self.environ, **(env or {})}
 
-    def __call__(self, *args, timeout=60, env=None, input=None, **options):
+    def __call__(self, *args, timeout=120, env=None, input=None, **options):
         if input is None and "stdin" not in options:
             options["stdin"] = subprocess.DEVNULL
         elif input is not None:
