@@ -38,6 +38,7 @@ struct container {
 	const char *bind_names[BINDS_MAX]; /* below the root, without the slash: "usr" */
 	unsigned bind_count;
 	uint32_t map_count; /* ids mapped from 0 on */
+	char kept[WARD_PATH_MAX]; /* boxes/<id>, with --keep */
 	int tasks[CGROUP_PARTS]; /* the first process: its cgroups, handed over */
 	unsigned task_count;
 	/* An ordinary user's ids beyond its own, from /etc/subuid and subgid; count 0: none */

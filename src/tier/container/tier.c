@@ -21,6 +21,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "host/tree.h"
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
 
@@ -102,6 +103,9 @@ static int container_prepare(const struct plan *plan, struct trail *trail, struc
 	for (int i = 0; i < CGROUP_PARTS; i++)
 		if (c->cg.path[i][0])
 			box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[i], NULL);
+	/* Made only at the end, and a kept box only once its record is there. */
+	if (plan->keep && str_fmt(c->kept, sizeof(c->kept), "%s/boxes/%s", plan->state_dir, plan->id) == 0)
+		box_add_undo(&c->box, UNDO_TREE, c->kept, NULL);
 	*ret_box = &c->box;
 	return 0;
 }
@@ -229,6 +233,24 @@ static void container_reap(struct box *box, struct usage *usage)
 	usage->disk_full = is_full(box->upper);
 }
 
+/* Everything that the sandbox wrote, as boxes/<id>/upper. */
+static int container_keep(struct box *box, struct err *e)
+{
+	char from[64], dir[WARD_PATH_MAX], to[WARD_PATH_MAX];
+	int r = str_fmt(from, sizeof(from), "/proc/self/fd/%d/up", box->upper);
+
+	if (box->upper < 0)
+		return err_say(e, EBADF, "the sandbox's files are gone already");
+	if (r == 0)
+		r = str_fmt(dir, sizeof(dir), "%s/boxes/%s", box->plan->state_dir, box->plan->id);
+	if (r == 0)
+		r = str_fmt(to, sizeof(to), "%s/upper", dir);
+	if (r < 0)
+		return err_say(e, -r, "the state directory's path is too long");
+	r = tree_make(dir, 0700, e);
+	return r < 0 ? r : tree_copy(from, to, e);
+}
+
 static void container_stop(struct box *box)
 {
 	struct container *c = container_of(box);
@@ -253,5 +275,6 @@ const struct tier_ops tier_container = {
 	.start = container_start,
 	.kill = container_kill,
 	.reap = container_reap,
+	.keep = container_keep,
 	.stop = container_stop,
 };
