@@ -63,6 +63,7 @@ struct run {
 	uint64_t start_ns;
 	char created[CLOCK_TEXT];
 	char term[64];
+	bool end_written;
 };
 
 /* Which walls this build has. Whether the host can build the chosen one shows when it is built: a
@@ -269,6 +270,17 @@ static int commit(void *arg, struct err *e)
 	return report_start(run->state_fd, &run->plan, &run->decision, e);
 }
 
+/* Written while the kernel takes the sandbox down. */
+static void write_end(void *arg, const struct run_end *end)
+{
+	struct run *run = arg;
+	struct err e = { 0 };
+
+	run->end_written = true;
+	if (report_end(run->state_fd, &run->plan, &run->seen, end, &e) < 0)
+		fprintf(stderr, "ward run: warning: %s\n", e.msg);
+}
+
 static void sweep_beside(void *arg)
 {
 	struct run *run = arg;
@@ -329,7 +341,13 @@ static int keep(struct run *run, struct err *e)
 /* Start, wait, take down. An error after which something ran is an end like any other. */
 static int act(struct run *run, struct err *e)
 {
-	struct sup_hooks hooks = { .commit = commit, .idle = sweep_beside, .late = sync_beside, .arg = run };
+	struct sup_hooks hooks = {
+		.commit = commit,
+		.idle = sweep_beside,
+		.late = sync_beside,
+		.ended = write_end,
+		.arg = run,
+	};
 	int r = sup_run(run->box, &run->plan, &hooks, &run->trail, &run->seen, &run->end, e);
 
 	if (r < 0)
@@ -430,8 +448,8 @@ int core_run(const struct run_request *req, struct err *e)
 	if (run->box)
 		box_trail(run->box, &run->child_trail);
 	take_down(run);
-	if (run->state_fd >= 0 && report_end(run->state_fd, &run->plan, &run->seen, &run->end, &later) < 0)
-		fprintf(stderr, "ward run: warning: %s\n", later.msg);
+	if (run->state_fd >= 0 && !run->end_written)
+		write_end(run, &run->end);
 	if (report(run, &later) < 0)
 		fprintf(stderr, "ward run: warning: %s\n", later.msg);
 	if (r == 0)

@@ -430,21 +430,24 @@ static uint64_t count_or_0(uint64_t v)
 	return v == UINT64_MAX ? 0 : v;
 }
 
-void cgroup_usage(const struct cgroup *cg, struct usage *usage)
+void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 {
 	int memory = cg->dir[CGROUP_MEMORY];
 	int pids = cg->kind == CGROUP_V2 ? cg->dir[0] : cg->dir[CGROUP_PIDS];
 
 	if (memory >= 0 && cg->kind == CGROUP_V1) {
-		usage->memory_peak_bytes = single(memory, "memory.max_usage_in_bytes");
+		if (all)
+			usage->memory_peak_bytes = single(memory, "memory.max_usage_in_bytes");
 		usage->oom_kills = count_or_0(keyed(memory, "memory.oom_control", "oom_kill"));
 	} else if (memory >= 0) {
-		usage->memory_peak_bytes = single(memory, "memory.peak");
+		if (all)
+			usage->memory_peak_bytes = single(memory, "memory.peak");
 		usage->oom_kills = count_or_0(keyed(memory, "memory.events", "oom_kill"));
 	}
 	if (pids >= 0) {
 		usage->pids_refused = count_or_0(keyed(pids, "pids.events", "max"));
-		usage->pids_peak = single(pids, "pids.peak");
+		if (all)
+			usage->pids_peak = single(pids, "pids.peak");
 	}
 }
 
