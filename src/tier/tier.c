@@ -192,6 +192,16 @@ const struct box_fds *box_fds(const struct box *box)
 	return &box->fds;
 }
 
+const char *box_workdir(const struct box *box)
+{
+	return box->workdir;
+}
+
+const char *const *box_env(const struct box *box)
+{
+	return box->env;
+}
+
 void box_trail(const struct box *box, struct trail *ret_trail)
 {
 	if (box->shared)

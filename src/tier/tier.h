@@ -56,6 +56,10 @@ int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_b
 const struct undo *box_undo(const struct box *box, unsigned *ret_count);
 int box_start(struct box *box, struct trail *trail, struct err *e);
 const struct box_fds *box_fds(const struct box *box);
+/* Where the command starts, when the tier knows better than plan->workdir; else NULL. */
+const char *box_workdir(const struct box *box);
+/* "K=V", NULL-terminated: what the tier adds to the command's environment; NULL: nothing. */
+const char *const *box_env(const struct box *box);
 /* What the first process has done so far; a checked copy. */
 void box_trail(const struct box *box, struct trail *ret_trail);
 /* The channel became readable for the first time: 0, or -EAGAIN, or -ENOTCONN when it ended. */

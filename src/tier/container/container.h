@@ -69,7 +69,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e);
 int root_enter(struct container *c, struct trail *t, struct err *e);
 
 /* upper.c */
-int upper_mount(const struct plan *plan, uid_t owner, int *ret_fd, struct err *e);
+int upper_mount(const struct plan *plan, int *ret_fd, struct err *e);
 int upper_dirs(int upper, uid_t owner, struct err *e);
 
 /* child.c: the first process; never returns */

@@ -80,12 +80,17 @@ static int container_prepare(const struct plan *plan, struct trail *trail, struc
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&c->box, &tier_container, plan);
 	mounts_init(&c->tree);
+	cgroup_init(&c->cg);
 	c->rooted = plan->id_base != 0;
 	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
 	find_binds(c);
-	r = ids_plan(c, e);
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_plan(&c->cg, plan, e);
+	if (r == 0 && c->cg.kind == CGROUP_NONE)
+		str_copy(c->box.warning, sizeof(c->box.warning),
+			"no cgroup is writable here: the default limits are kept per process (rlimits) only");
 	if (r == 0)
-		r = cgroup_plan(&c->cg, plan, e);
+		r = ids_plan(c, e);
 	if (r == 0 && born_early(c)) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
