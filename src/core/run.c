@@ -216,6 +216,9 @@ static int fill_plan(struct run *run, struct err *e)
 		return err_say(e, EINVAL, "no command: give one after '--' (this template has none of its own)");
 	p->workdir = req->workdir ? req->workdir : run->tmpl.workdir;
 	p->user = req->user ? req->user : run->tmpl.user;
+	/* Named, so that the agent gives it a home. The workspace tier runs as the caller. */
+	if (!p->user && p->wall != WALL_WORKSPACE)
+		p->user = "0";
 	p->hostname = p->id;
 	p->tty = req->tty;
 	p->keep = req->keep;
