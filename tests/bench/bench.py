@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """bench.py BUILD: ward beside its peers. Environment: BENCH_ROUNDS (200), BENCH_GAP_MS (0),
 BENCH_SAVE=1 (also writes docs/bench.svg), BENCH_SERIES (1000), BENCH_BURST (200)."""
+import contextlib
 import json
 import os
 import pathlib
@@ -113,10 +114,20 @@ def many(state, rows, mode, count, leaks):
 
 
 def pss_kib(pid):
-    for line in open(f"/proc/{pid}/smaps_rollup"):
-        if line.startswith("Pss:"):
-            return int(line.split()[1])
-    return 0
+    """None for a process that is over."""
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+        for line in open(f"/proc/{pid}/smaps_rollup"):
+            if line.startswith("Pss:"):
+                return int(line.split()[1])
+    return None
+
+
+def names(pids):
+    found = {}
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError):
+            found[pid] = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    return found
 
 
 def idle_memory(state):
@@ -127,14 +138,15 @@ def idle_memory(state):
     try:
         end = time.monotonic() + 10
         while time.monotonic() < end:
-            names = {pid: pathlib.Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants() - before}
-            if "sleep" in names.values():
+            if "sleep" in names(descendants() - before).values():
                 break
             time.sleep(0.05)
         else:
             return None
         time.sleep(0.5)
-        parts = {f"{name} ({pid})": pss_kib(pid) for pid, name in names.items() if name != "sleep"}
+        inside = names(descendants() - before)
+        parts = {f"{name} ({pid})": pss_kib(pid) for pid, name in inside.items() if name != "sleep"}
+        parts = {who: kib for who, kib in parts.items() if kib is not None}
     finally:
         ward.send_signal(signal.SIGTERM)
         ward.wait()
