@@ -253,15 +253,20 @@ static int write_down(struct run *run, struct err *e)
 	p->slot = run->slot.number;
 	if (geteuid() == 0)
 		p->id_base = ID_BASE + p->slot * SANDBOX_IDS;
-	r = box_prepare(p, &run->box, e);
+	r = box_prepare(p, &run->trail, &run->box, e);
+	trail_begin(&run->trail, STEP_RECORD);
 	if (r < 0)
 		return r;
 	record.undo = box_undo(run->box, &record.undo_count);
-	r = slot_write(&run->slot, &record, e);
-	if (r < 0)
-		return r;
-	trail_begin(&run->trail, STEP_AUDIT);
-	return report_start(run->state_fd, p, &run->decision, e);
+	return slot_write(&run->slot, &record, e);
+}
+
+/* Before the command starts, the audit log knows of it. */
+static int commit(void *arg, struct err *e)
+{
+	struct run *run = arg;
+
+	return report_start(run->state_fd, &run->plan, &run->decision, e);
 }
 
 static void sweep_beside(void *arg)
@@ -324,7 +329,7 @@ static int keep(struct run *run, struct err *e)
 /* Start, wait, take down. An error after which something ran is an end like any other. */
 static int act(struct run *run, struct err *e)
 {
-	struct sup_hooks hooks = { .idle = sweep_beside, .late = sync_beside, .arg = run };
+	struct sup_hooks hooks = { .commit = commit, .idle = sweep_beside, .late = sync_beside, .arg = run };
 	int r = sup_run(run->box, &run->plan, &hooks, &run->trail, &run->seen, &run->end, e);
 
 	if (r < 0)

@@ -11,10 +11,17 @@
 #include "core/sweep.h"
 #include "store/slot.h"
 
+void core_hooks_init(struct sweep_hooks *h)
+{
+	*h = (struct sweep_hooks){ 0 };
+}
+
 void core_sweep(int state_fd, unsigned max, const struct slot *own)
 {
-	struct sweep_hooks hooks = { .own = own };
 	struct sweep_report report;
+	struct sweep_hooks hooks;
 
+	core_hooks_init(&hooks);
+	hooks.own = own;
 	slot_sweep(state_fd, max, &hooks, &report, NULL);
 }

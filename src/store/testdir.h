@@ -15,7 +15,7 @@
 #include "store/tree.h"
 
 struct testdir {
-	char root[64];	/* of the test: "<root>/state" is the state directory */
+	char root[64];  /* of the test: "<root>/state" is the state directory */
 	char path[128]; /* of the state directory */
 	int fd;
 };

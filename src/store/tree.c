@@ -24,9 +24,9 @@
 enum { DENTS_BYTES = 4096, PASSES_MAX = 8, TRASH_TRIES_MAX = 16 };
 
 struct walk {
-	int top;	   /* the root of the tree */
+	int top;           /* the root of the tree */
 	unsigned moved_up; /* names given out so far */
-	int first;	   /* the first error */
+	int first;         /* the first error */
 	struct err *e;
 };
 

@@ -170,8 +170,11 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 	case PROTO_START_FAILED:
 		s->seen->start_failed = true;
 		s->seen->start_status = proto_failed_status(&ev->failed);
-		snprintf(s->seen->start_text, sizeof(s->seen->start_text), "%s: %s",
-			ev->failed.text[0] ? ev->failed.text : s->plan->argv[0], strerror(ev->failed.code));
+		if (ev->failed.text[0])
+			str_fmt(s->seen->start_text, sizeof(s->seen->start_text), "%s", ev->failed.text);
+		else
+			snprintf(s->seen->start_text, sizeof(s->seen->start_text), "%s: %s", s->plan->argv[0],
+				strerror(ev->failed.code));
 		break;
 	case PROTO_DATA:
 		tty_output(s, ev);
@@ -366,6 +369,14 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 		return r;
 	proto_conn_init(&s->conn, s->fds->channel);
 	s->channel_open = true;
+	if (s->hooks->commit) {
+		trail_begin(trail, STEP_AUDIT);
+		r = s->hooks->commit(s->hooks->arg, e);
+		if (r < 0) {
+			kill_box(s);
+			return r;
+		}
+	}
 	trail_begin(trail, STEP_EXEC);
 	if (plan->limits.timeout_ms)
 		s->deadline_ns = clock_ns() + plan->limits.timeout_ms * 1000000;

@@ -152,7 +152,7 @@ static int find_layout(struct cgroup *cg, const struct plan *plan, struct err *e
 	return err_say(e, ENOENT, "no cgroups are mounted at " CGROUP_ROOT);
 }
 
-static void cgroup_init(struct cgroup *cg)
+void cgroup_init(struct cgroup *cg)
 {
 	*cg = (struct cgroup){ .kind = CGROUP_NONE, .oom = -1 };
 	for (int i = 0; i < CGROUP_PARTS; i++)
@@ -172,8 +172,11 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 				"'systemd-run --user --scope -p Delegate=yes'",
 				cg->path[i]);
 	}
-	if (r == 0)
+	if (r == 0) {
+		cg->memory_limited = plan->limits.memory_bytes != 0;
+		cg->pids_limited = plan->limits.pids != 0;
 		return 0;
+	}
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
@@ -383,8 +386,6 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
 		r = make_v2(cg, plan, e);
 	if (r < 0)
 		cgroup_drop(cg);
-	cg->memory_limited = cg->kind != CGROUP_NONE && plan->limits.memory_bytes;
-	cg->pids_limited = cg->kind != CGROUP_NONE && plan->limits.pids;
 	return r;
 }
 

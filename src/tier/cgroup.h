@@ -25,6 +25,9 @@ struct cgroup {
 	bool memory_limited, pids_limited;
 };
 
+/* None, nothing open: safe for cgroup_drop(). */
+void cgroup_init(struct cgroup *cg);
+
 /*
  * Finds out where this sandbox's folders will be, without making any: the paths are then recorded
  * by the caller. CGROUP_NONE when nothing is writable here and no limit was asked for by hand;

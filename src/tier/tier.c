@@ -59,13 +59,13 @@ int tier_probe(const struct tier_ops *t, struct err *e)
 	return t->probe(e);
 }
 
-int box_prepare(const struct plan *plan, struct box **ret_box, struct err *e)
+int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	const struct tier_ops *t = tier_by_wall(plan->wall);
 
 	if (!t)
 		return err_say(e, ENOSYS, "this build has no %s tier", wall_name(plan->wall));
-	return t->prepare(plan, ret_box, e);
+	return t->prepare(plan, trail, ret_box, e);
 }
 
 const struct undo *box_undo(const struct box *box, unsigned *ret_count)
@@ -190,6 +190,16 @@ void box_done(struct box *box)
 const struct box_fds *box_fds(const struct box *box)
 {
 	return &box->fds;
+}
+
+const char *box_workdir(const struct box *box)
+{
+	return box->workdir;
+}
+
+const char *const *box_env(const struct box *box)
+{
+	return box->env;
 }
 
 void box_trail(const struct box *box, struct trail *ret_trail)

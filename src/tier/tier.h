@@ -45,16 +45,21 @@ enum wall tier_wall(const struct tier_ops *t);
 int tier_probe(const struct tier_ops *t, struct err *e);
 
 /*
- * A sandbox lives in four calls. prepare checks and looks, and makes nothing outside this process;
- * box_undo() then tells what start is going to make, so that the caller can write it down first.
- * After start the first process is on its way and its agent will read the channel; a step that
+ * A sandbox lives in four calls. prepare checks and looks, and may start a first process that makes
+ * its own namespaces and waits; nothing of it outlives this process. box_undo() then tells what
+ * start is going to make, so that the caller can write it down first; that happens beside the first
+ * process, which has the slowest step of all to do. After start the first process is on its way and its agent will read the channel; a step that
  * fails in that process shows as its end, and box_trail() then says which step. stop undoes and
  * frees everything, from any state.
  */
-int box_prepare(const struct plan *plan, struct box **ret_box, struct err *e);
+int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 const struct undo *box_undo(const struct box *box, unsigned *ret_count);
 int box_start(struct box *box, struct trail *trail, struct err *e);
 const struct box_fds *box_fds(const struct box *box);
+/* Where the command starts, when the tier knows better than plan->workdir; else NULL. */
+const char *box_workdir(const struct box *box);
+/* "K=V", NULL-terminated: what the tier adds to the command's environment; NULL: nothing. */
+const char *const *box_env(const struct box *box);
 /* What the first process has done so far; a checked copy. */
 void box_trail(const struct box *box, struct trail *ret_trail);
 /* The channel became readable for the first time: 0, or -EAGAIN, or -ENOTCONN when it ended. */

@@ -19,6 +19,8 @@ struct box {
 	pid_t pid;                     /* the first process; 0 when there is none (any more) */
 	int status;                    /* its wait status, once reaped */
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
+	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
+	const char *const *env;
 };
 
 /*
@@ -31,7 +33,7 @@ struct tier_ops {
 	/* Required. Can this host build the wall? If not, say what is missing in @e. */
 	int (*probe)(struct err *e);
 	/* Required. Looks and checks; makes nothing that outlives this process. Lists box->undo. */
-	int (*prepare)(const struct plan *plan, struct box **ret_box, struct err *e);
+	int (*prepare)(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 	/* Required. On failure, stop() leaves nothing behind: no process, no mount, no file. */
 	int (*start)(struct box *box, struct trail *trail, struct err *e);
 	/* Required. Kills all processes inside; returns when they are gone. Never fails. */

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/workspace/first.c - the first process, from its clone to the agent.
+ *
+ * Owns:  the order of the steps.
+ * Rules: no allocation, no output: a step that fails is written to the shared trail and ends the
+ *        process. Nothing is left out when it fails.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include "agent/agent.h"
+#include "base/own.h"
+#include "host/host.h"
+#include "jail/caps.h"
+#include "jail/seccomp.h"
+#include "tier/workspace/ws.h"
+
+enum { CHANNEL_FD = 3, EXIT_SETUP = 125 };
+
+/* Of all that ward had open, only the channel stays. */
+static int keep_channel(const struct ws_box *b, struct err *e)
+{
+	own_fd int null = -1;
+	int r = b->channel == CHANNEL_FD ? 0 : host_dup3(b->channel, CHANNEL_FD, O_CLOEXEC);
+
+	if (r >= 0)
+		r = null = host_open("/dev/null", O_RDWR, 0);
+	for (int fd = 0; r >= 0 && fd < CHANNEL_FD; fd++)
+		if (fd != null)
+			r = host_dup3(null, fd, 0);
+	if (null > CHANNEL_FD)
+		host_close(take_fd(&null));
+	else
+		take_fd(&null); /* it is one of the three */
+	if (r >= 0)
+		r = host_close_from(CHANNEL_FD + 1);
+	return r < 0 ? err_set(e, -r, "arranging descriptors") : 0;
+}
+
+static int drop_caps(const struct ws_box *b, struct err *e)
+{
+	int r;
+
+	/* In a root of its own, root's command may do what root does to files, and no more. */
+	if (b->mode == WORKSPACE_ROOT || (b->mode == WORKSPACE_USER && geteuid() == 0))
+		return jail_caps(e);
+	/* With no_new_privs, what is dropped here does not come back by an exec. */
+	r = host_prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (r == 0 || r == -EINVAL)
+		r = host_capset(0, 0, 0);
+	return r < 0 ? err_set(e, -r, "dropping capabilities") : 0;
+}
+
+static int confine(const struct ws_box *b, struct err *e)
+{
+	struct landlock_rule rules[WS_RULES_MAX];
+	unsigned flags = LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL;
+
+	for (unsigned i = 0; i < b->rule_count; i++)
+		rules[i] = b->rules[i].rule;
+	if (b->box.plan->net == NET_NONE)
+		flags |= LL_NO_TCP;
+	return landlock_confine(rules, b->rule_count, flags, e);
+}
+
+static int lock_down(const struct ws_box *b, struct trail *t, struct err *e)
+{
+	int r;
+
+	trail_begin(t, STEP_RLIMITS);
+	r = ws_limits_set(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_CAPS);
+	r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (r < 0)
+		return err_set(e, -r, "giving up new privileges");
+	r = drop_caps(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_LANDLOCK);
+	r = confine(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_NET);
+	r = ws_net(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_SECCOMP);
+	return jail_seccomp(JAIL_WORKSPACE, NULL, e);
+}
+
+static int prepare(const struct ws_box *b, struct trail *t, struct err *e)
+{
+	int r = 0;
+
+	trail_begin(t, STEP_IDMAP);
+	if (b->mode == WORKSPACE_USER)
+		r = ws_map_self(b->uid, b->gid, e);
+	if (r < 0)
+		return r;
+	/* Where a pid namespace ends with its first process, that process ends with ward. Without
+	 * one the agent must live on for the moment in which it kills the others. */
+	if (b->mode != WORKSPACE_PLAIN) {
+		r = host_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		if (r < 0)
+			return err_set(e, -r, "asking to end with ward");
+	}
+	setsid(); /* the user's terminal is not the command's */
+	r = keep_channel(b, e);
+	if (r == 0 && b->mode != WORKSPACE_PLAIN)
+		r = ws_root_make(b, t, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_WORKSPACE);
+	r = host_chdir(b->workdir);
+	if (r < 0)
+		return err_set(e, -r, "entering the working folder '%s'", b->workdir);
+	return lock_down(b, t, e);
+}
+
+_Noreturn void ws_first(const struct ws_box *b)
+{
+	struct trail *t = (struct trail *)b->box.shared;
+	struct err e = { 0 };
+
+	if (prepare(b, t, &e) < 0) {
+		trail_fail(t, &e);
+		_exit(EXIT_SETUP);
+	}
+	trail_begin(t, STEP_AGENT);
+	_exit(agent_run(&(struct agent_config){
+		.channel = CHANNEL_FD, .not_init = b->mode == WORKSPACE_PLAIN }));
+}
