@@ -221,7 +221,8 @@ static bool is_full(int upper)
 
 	if (upper < 0 || host_fstatfs(upper, &fs) < 0)
 		return false;
-	return fs.f_bavail == 0 || fs.f_ffree == 0;
+	/* A disk file system keeps a few blocks that no file gets. */
+	return fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0;
 }
 
 static void container_measure(struct box *box, struct usage *usage)
