@@ -250,7 +250,7 @@ static void words_resolve(void **state)
 	assert_true(t.needs_import);
 
 	assert_int_equal(str_fmt(path, sizeof(path), "%s/templates", dir), 0);
-	assert_int_equal(mkdir(path, 0700), 0);
+	assert_true(mkdir(path, 0700) == 0 || errno == EEXIST); /* `host` made it */
 	assert_int_equal(str_fmt(path, sizeof(path), "%s/templates/py3", dir), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
 	put(path, "template", "kind=dir\nlayer=/usr\nenv=A=1\ncmd=sh\n");
