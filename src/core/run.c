@@ -197,10 +197,8 @@ static int fill_plan(struct run *run, struct err *e)
 {
 	const struct run_request *req = run->req;
 	struct plan *p = &run->plan;
-	int r = id_make(p->id);
+	int r;
 
-	if (r < 0)
-		return err_set(e, -r, "making an id");
 	p->state_dir = req->state_dir;
 	p->root = run->tmpl.root;
 	memcpy(p->mounts, req->mounts, sizeof(p->mounts));
@@ -379,6 +377,8 @@ static void explain(const struct run *run)
 {
 	const struct run_end *end = &run->end;
 
+	if (run->seen.output_lost)
+		fprintf(stderr, "ward run: writing the command's output: %s\n", strerror(run->seen.output_lost));
 	if (run->req->quiet || (end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
 		return;
 	if (end->cause == END_EXITED)
@@ -406,12 +406,29 @@ static int report(struct run *run, struct err *e)
 	return report_json(&in, run->req->json_fd, e);
 }
 
+/* A run that policy refuses is a decision too, and somebody asked for it. */
+static int refuse(struct run *run, int r, const struct err *e)
+{
+	struct err later = { 0 };
+
+	if (state_open(run->req->state_dir, &run->state_fd, &later) < 0 ||
+		report_refusal(run->state_fd, &run->plan, &run->decision, e, &later) < 0)
+		fprintf(stderr, "ward run: warning: %s\n", later.msg);
+	run->end_written = true;
+	return r;
+}
+
 static int go(struct run *run, struct err *e)
 {
-	int r = decide(run, e);
+	int r = id_make(run->plan.id);
 
 	if (r < 0)
-		return r;
+		return err_set(e, -r, "making an id");
+	run->plan.argv = run->req->argv;
+	run->plan.caller_uid = getuid();
+	r = decide(run, e);
+	if (r < 0)
+		return refuse(run, r, e);
 	run->plan.wall = run->decision.chosen;
 	r = find_template(run, e);
 	if (r == 0)
@@ -457,7 +474,8 @@ int core_run(const struct run_request *req, struct err *e)
 		fprintf(stderr, "ward run: warning: %s\n", later.msg);
 	if (r == 0)
 		explain(run);
-	status = run->end.status;
+	/* The command may think that all is well; whoever waits for its output must not. */
+	status = run->seen.output_lost && run->end.status == 0 ? STATUS_WARD : run->end.status;
 	if (run->state_fd >= 0)
 		close(run->state_fd);
 	template_done(&run->tmpl);
