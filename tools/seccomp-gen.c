@@ -209,21 +209,42 @@ static void leaf(struct prog *p, enum answer a, int record)
 	}
 }
 
+static unsigned measure(const struct range *r, unsigned count, int record);
+
 /* nr is in the accumulator: below @middle goes on right here, the rest jumps over that. */
 static void search(struct prog *p, const struct range *r, unsigned count, int record)
 {
-	unsigned half = count / 2, jump;
+	unsigned half = count / 2, size, jump;
 
 	if (count == 1) {
 		leaf(p, r->answer, record);
 		return;
 	}
-	/* A long jump (32 bits) over the lower half, since a conditional one reaches 255. */
-	emit(p, BPF_JMP | BPF_JGE | BPF_K, 0, 1, (unsigned)r[half].first);
-	jump = emit(p, BPF_JMP | BPF_JA, 0, 0, 0);
+	size = measure(r, half, record);
+	/* A conditional jump reaches 255; beyond that, a long one (32 bits) over the lower half. */
+	if (size <= 255) {
+		emit(p, BPF_JMP | BPF_JGE | BPF_K, size, 0, (unsigned)r[half].first);
+	} else {
+		emit(p, BPF_JMP | BPF_JGE | BPF_K, 0, 1, (unsigned)r[half].first);
+		jump = emit(p, BPF_JMP | BPF_JA, 0, 0, 0);
+		p->code[jump].k = size;
+	}
 	search(p, r, half, record);
-	p->code[jump].k = p->len - jump - 1;
 	search(p, r + half, count - half, record);
+}
+
+/* How many instructions search() makes of them. */
+static unsigned measure(const struct range *r, unsigned count, int record)
+{
+	struct prog *scratch = calloc(1, sizeof(*scratch));
+	unsigned len;
+
+	if (!scratch)
+		exit(1);
+	search(scratch, r, count, record);
+	len = scratch->len;
+	free(scratch);
+	return len;
 }
 
 static void build(struct prog *p, const struct range *r, unsigned count, int record)

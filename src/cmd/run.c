@@ -441,18 +441,6 @@ static int read_words(struct run_words *w, int argc, char **argv, struct err *e)
 	return i;
 }
 
-/* The memory that holds ward's arguments and environment is one piece, put there by the kernel. */
-static void find_args(struct run_request *req, int argc, char **argv, char **env)
-{
-	char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
-
-	for (; env && *env; env++)
-		if (*env == end)
-			end = *env + strlen(*env) + 1;
-	req->args = argv[0];
-	req->args_len = (size_t)(end - argv[0]);
-}
-
 static int open_json(struct run_words *w, struct err *e)
 {
 	if (!w->json_path)
@@ -487,7 +475,8 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 	w->req.argv = (const char *const *)argv + at;
 	if (at >= argc && !w->req.template_spec)
 		return cmd_usage("run", "no command: ward run [options] [--] COMMAND [ARG...]; see 'ward help run'");
-	find_args(&w->req, argc, argv, g->environ);
+	w->req.args = g->args;
+	w->req.args_len = g->args_len;
 	if (open_json(w, &e) < 0)
 		return cmd_fail("run", &e);
 	status = core_run(&w->req, &e);

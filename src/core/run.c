@@ -63,6 +63,7 @@ struct run {
 	uint64_t start_ns;
 	char created[CLOCK_TEXT];
 	char term[64];
+	bool end_written;
 };
 
 /* Which walls this build has. Whether the host can build the chosen one shows when it is built: a
@@ -253,15 +254,31 @@ static int write_down(struct run *run, struct err *e)
 	p->slot = run->slot.number;
 	if (geteuid() == 0)
 		p->id_base = ID_BASE + p->slot * SANDBOX_IDS;
-	r = box_prepare(p, &run->box, e);
+	r = box_prepare(p, &run->trail, &run->box, e);
+	trail_begin(&run->trail, STEP_RECORD);
 	if (r < 0)
 		return r;
 	record.undo = box_undo(run->box, &record.undo_count);
-	r = slot_write(&run->slot, &record, e);
-	if (r < 0)
-		return r;
-	trail_begin(&run->trail, STEP_AUDIT);
-	return report_start(run->state_fd, p, &run->decision, e);
+	return slot_write(&run->slot, &record, e);
+}
+
+/* Before the command starts, the audit log knows of it. */
+static int commit(void *arg, struct err *e)
+{
+	struct run *run = arg;
+
+	return report_start(run->state_fd, &run->plan, &run->decision, e);
+}
+
+/* Written while the kernel takes the sandbox down. */
+static void write_end(void *arg, const struct run_end *end)
+{
+	struct run *run = arg;
+	struct err e = { 0 };
+
+	run->end_written = true;
+	if (report_end(run->state_fd, &run->plan, &run->seen, end, &e) < 0)
+		fprintf(stderr, "ward run: warning: %s\n", e.msg);
 }
 
 static void sweep_beside(void *arg)
@@ -324,7 +341,13 @@ static int keep(struct run *run, struct err *e)
 /* Start, wait, take down. An error after which something ran is an end like any other. */
 static int act(struct run *run, struct err *e)
 {
-	struct sup_hooks hooks = { .idle = sweep_beside, .late = sync_beside, .arg = run };
+	struct sup_hooks hooks = {
+		.commit = commit,
+		.idle = sweep_beside,
+		.late = sync_beside,
+		.ended = write_end,
+		.arg = run,
+	};
 	int r = sup_run(run->box, &run->plan, &hooks, &run->trail, &run->seen, &run->end, e);
 
 	if (r < 0)
@@ -425,8 +448,8 @@ int core_run(const struct run_request *req, struct err *e)
 	if (run->box)
 		box_trail(run->box, &run->child_trail);
 	take_down(run);
-	if (run->state_fd >= 0 && report_end(run->state_fd, &run->plan, &run->seen, &run->end, &later) < 0)
-		fprintf(stderr, "ward run: warning: %s\n", later.msg);
+	if (run->state_fd >= 0 && !run->end_written)
+		write_end(run, &run->end);
 	if (report(run, &later) < 0)
 		fprintf(stderr, "ward run: warning: %s\n", later.msg);
 	if (r == 0)

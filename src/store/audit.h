@@ -44,11 +44,11 @@ enum audit_state {
 
 struct audit_report {
 	enum audit_state state;
-	uint64_t lines;	     /* that are good */
+	uint64_t lines;      /* that are good */
 	uint64_t repairs;    /* "audit.repaired" lines among them */
 	uint64_t torn_bytes; /* AUDIT_TORN only */
-	char file[64];	     /* AUDIT_BROKEN and AUDIT_TORN: the file in audit/, */
-	uint64_t line;	     /* its line, from 1; 0: the file as a whole */
+	char file[64];       /* AUDIT_BROKEN and AUDIT_TORN: the file in audit/, */
+	uint64_t line;       /* its line, from 1; 0: the file as a whole */
 	char why[240];
 };
 

@@ -9,7 +9,7 @@
 
 /* What the files of audit/ share: the head, lines, and the order of the log's files. */
 enum {
-	AUDIT_HEAD_BYTES = 466,
+	AUDIT_HEAD_BYTES = 430, /* every field has its width: audit_head_format() checks */
 	AUDIT_NAME = 64,
 	/* Bytes of a line before its members. */
 	AUDIT_FRONT_MAX = 64 + CLOCK_TEXT + SHA256_HEX + AUDIT_EVENT_MAX,
@@ -27,7 +27,7 @@ struct audit_repair {
 	uint64_t torn_bytes;
 	char torn_hash[SHA256_HEX + 1];
 	uint64_t removed;  /* lines that the head knew of and the log no longer has */
-	uint64_t added;	   /* lines that the log has and the head did not know of */
+	uint64_t added;    /* lines that the log has and the head did not know of */
 	uint64_t headless; /* 1: there was no head to compare with */
 };
 
@@ -60,15 +60,15 @@ int audit_rotated_next(int state_fd, uint64_t after, uint64_t *ret_first);
 
 /* Lines of a file, one after the other. The room is on the heap: not for the run path. */
 struct audit_reader {
-	int fd;		  /* borrowed */
+	int fd;           /* borrowed */
 	uint64_t at, end; /* the next byte to read from the file; where to stop */
 	char *room;
 	size_t have, used;
 	/* The current line: */
 	const char *text;
-	size_t len;	/* without the newline */
+	size_t len;     /* without the newline */
 	uint64_t start; /* its offset in the file */
-	bool whole;	/* it ends in a newline and is no longer than a line may be */
+	bool whole;     /* it ends in a newline and is no longer than a line may be */
 };
 
 int audit_reader_init(struct audit_reader *r, int fd, uint64_t from, uint64_t to);

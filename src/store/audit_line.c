@@ -5,9 +5,9 @@
  * Owns:  the format; docs/AUDIT.md describes it.
  * Rules: pure but for the reader; a text is accepted only if we could have written it.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,6 +53,8 @@ static bool eat_num(const char **p, const char *end, uint64_t *ret)
 	return eat_set(p, end, "0123456789", 1, 20, digits) && (digits[0] != '0' || !digits[1]) &&
 	       parse_u64(digits, 0, UINT64_MAX, ret) == 0;
 }
+
+enum { WIDE = 20 }; /* digits of any number, with zeros in front */
 
 #define EVENT_SET "abcdefghijklmnopqrstuvwxyz0123456789.-_"
 
@@ -105,26 +107,53 @@ bool audit_repair_is_none(const struct audit_repair *r)
 	return !r->torn_bytes && !r->removed && !r->added && !r->headless;
 }
 
-#define N "%020" PRIu64
+static char *put_text(char *p, const char *text)
+{
+	size_t n = strlen(text);
 
+	memcpy(p, text, n);
+	return p + n;
+}
+
+static char *put_wide(char *p, const char *label, uint64_t v)
+{
+	p = put_text(p, label);
+	for (unsigned i = WIDE; i--; v /= 10)
+		p[i] = (char)('0' + v % 10);
+	return p + WIDE;
+}
+
+static char *put_hash(char *p, const char hash[SHA256_HEX + 1])
+{
+	p = put_text(p, " hash=");
+	memcpy(p, hash, SHA256_HEX);
+	return p + SHA256_HEX;
+}
+
+/* By hand: this is written twice for every line, and printf takes longer than the system calls. */
 void audit_head_format(const struct audit_head *h, char out[AUDIT_HEAD_BYTES + 1])
 {
-	const struct audit_repair *o = &h->owed;
+	char *p = put_wide(out, "ward-audit 1 first=", h->first);
 
-	if (str_fmt(out, AUDIT_HEAD_BYTES + 1,
-		    "ward-audit 1 first=" N "\nseq=" N " size=" N " hash=%s\nnext size=" N
-		    " hash=%s\nowed torn=" N " hash=%s removed=" N " added=" N " headless=%" PRIu64
-		    "\n",
-		    h->first, h->tip.seq, h->tip.size, h->tip.hash, h->next_size, h->next_hash,
-		    o->torn_bytes, o->torn_hash, o->removed, o->added, o->headless) < 0)
-		memset(out, 0, AUDIT_HEAD_BYTES + 1); /* unreachable: every field has its width */
+	p = put_wide(p, "\nseq=", h->tip.seq);
+	p = put_wide(p, " size=", h->tip.size);
+	p = put_hash(p, h->tip.hash);
+	p = put_wide(p, "\nnext size=", h->next_size);
+	p = put_hash(p, h->next_hash);
+	p = put_wide(p, "\nowed torn=", h->owed.torn_bytes);
+	p = put_hash(p, h->owed.torn_hash);
+	p = put_wide(p, " removed=", h->owed.removed);
+	p = put_wide(p, " added=", h->owed.added);
+	p = put_text(p, h->owed.headless ? " headless=1\n" : " headless=0\n");
+	*p = '\0';
+	assert(p - out == AUDIT_HEAD_BYTES);
 }
 
 static bool eat_wide(const char **p, const char *end, const char *label, uint64_t *ret)
 {
-	char digits[21];
+	char digits[WIDE + 1];
 
-	return eat(p, end, label) && eat_set(p, end, "0123456789", 20, 20, digits) &&
+	return eat(p, end, label) && eat_set(p, end, "0123456789", WIDE, WIDE, digits) &&
 	       parse_u64(digits, 0, UINT64_MAX, ret) == 0;
 }
 
@@ -158,8 +187,7 @@ bool audit_head_parse(const char *text, size_t len, struct audit_head *ret)
 
 void audit_rotated_name(char out[AUDIT_NAME], uint64_t first)
 {
-	if (str_fmt(out, AUDIT_NAME, "audit/log-" N, first) < 0)
-		out[0] = '\0';
+	*put_wide(out, "audit/log-", first) = '\0';
 }
 
 int audit_rotated_next(int state_fd, uint64_t after, uint64_t *ret_first)
@@ -178,7 +206,7 @@ int audit_rotated_next(int state_fd, uint64_t after, uint64_t *ret_first)
 			uint64_t v;
 
 			at += d->d_reclen;
-			if (digits && strlen(digits) == 20 &&
+			if (digits && strlen(digits) == WIDE &&
 				parse_u64(digits, 0, UINT64_MAX - 1, &v) == 0 && v > after &&
 				v < best)
 				best = v;

@@ -293,7 +293,7 @@ int audit_verify(int state_fd, struct audit_report *ret, struct err *e)
 		str_copy(ret->file, sizeof(ret->file), "audit/log");
 		str_fmt(ret->why, sizeof(ret->why),
 			"the last line is torn, %" PRIu64 " bytes of it are there; nothing before "
-							  "it is lost; the next append repairs it",
+			"it is lost; the next append repairs it",
 			ret->torn_bytes);
 	}
 	return r < 0 ? r : 0;

@@ -13,9 +13,9 @@
 struct kept_record {
 	const char *id, *tier;
 	const char *created, *ended; /* clock_text(); ended NULL: now */
-	const char *cause;	     /* of the closed list: "exited", "time-limit"... */
-	const char *detail;	     /* may be NULL */
-	int status;		     /* exit status of the run */
+	const char *cause;           /* of the closed list: "exited", "time-limit"... */
+	const char *detail;          /* may be NULL */
+	int status;                  /* exit status of the run */
 	const char *const *argv;     /* may be NULL */
 	const char *template_name;   /* may be NULL */
 	const struct undo *undo;     /* what `ward rm` must take down besides boxes/<id> */

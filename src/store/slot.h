@@ -21,7 +21,7 @@
 struct slot {
 	int fd; /* -1: none */
 	unsigned number;
-	int state_fd;	     /* borrowed */
+	int state_fd;        /* borrowed */
 	unsigned undo_count; /* lines written so far */
 };
 
@@ -43,8 +43,8 @@ void slot_free(struct slot *s);
 
 struct sweep_report {
 	unsigned checked; /* slots looked at */
-	unsigned live;	  /* of these, held by a running ward */
-	unsigned swept;	  /* dead ones, now gone */
+	unsigned live;    /* of these, held by a running ward */
+	unsigned swept;   /* dead ones, now gone */
 	unsigned failed;  /* dead ones that stay, because something could not be undone */
 };
 

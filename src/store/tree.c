@@ -24,9 +24,9 @@
 enum { DENTS_BYTES = 4096, PASSES_MAX = 8, TRASH_TRIES_MAX = 16 };
 
 struct walk {
-	int top;	   /* the root of the tree */
+	int top;           /* the root of the tree */
 	unsigned moved_up; /* names given out so far */
-	int first;	   /* the first error */
+	int first;         /* the first error */
 	struct err *e;
 };
 
@@ -162,7 +162,7 @@ static int empty_dir(struct walk *w, int fd, unsigned depth)
 				remove_one(w, fd, d->d_name, d->d_type, depth);
 		}
 	}
-	return (int)n;
+	return n == -ENOENT ? 0 : (int)n; /* another deleter was faster */
 }
 
 /* Passes over the root go on for as long as directories are being hung into it. */
@@ -208,27 +208,41 @@ int rm_tree(int dir, const char *name, struct err *e)
 	return w.first;
 }
 
+/* Moving a directory needs the right to write into it; 000 does not stop its owner. */
+static int move(int dir, const char *name, int state_fd, const char *to)
+{
+	int r = host_renameat(dir, name, state_fd, to);
+
+	if (r == -EACCES && tree_unlock(dir, name) == 0)
+		r = host_renameat(dir, name, state_fd, to);
+	return r;
+}
+
 int tree_to_trash(int state_fd, const char *path, char *ret_name, size_t cap, struct err *e)
 {
-	const char *base = strrchr(path, '/');
-	int r = -EEXIST;
+	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
+	char lead[WARD_PATH_MAX];
+	own_fd int dir = -1;
+	int r = str_fmt(
+		lead, sizeof(lead), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
 
-	base = base ? base + 1 : path;
+	ret_name[0] = '\0';
+	if (r < 0)
+		return err_set(e, -r, "'%s'", path);
+	/* Its parent is opened first: a rename by path would follow symlinks on the way. */
+	dir = open_dir(state_fd, lead, O_PATH);
+	if (dir == -ENOENT)
+		return 0;
+	r = dir < 0 ? dir : -EEXIST;
 	for (unsigned i = 0; i < TRASH_TRIES_MAX && (r == -EEXIST || r == -ENOTEMPTY); i++) {
 		r = str_fmt(ret_name, cap, "trash/%.64s.%llx.%x", base,
 			(unsigned long long)clock_ns(), (unsigned)getpid());
-		if (r < 0)
-			break;
-		r = host_renameat(state_fd, path, state_fd, ret_name);
-		/* Moving a directory needs the right to write into it. */
-		if (r == -EACCES && tree_unlock(state_fd, path) == 0)
-			r = host_renameat(state_fd, path, state_fd, ret_name);
+		if (r == 0)
+			r = move(dir, base, state_fd, ret_name);
 	}
-	if (r < 0 && r != -ENOENT)
-		return err_set(e, -r, "moving '%s' to the trash", path);
-	if (r == -ENOENT)
+	if (r < 0)
 		ret_name[0] = '\0';
-	return 0;
+	return r < 0 && r != -ENOENT ? err_set(e, -r, "moving '%s' to the trash", path) : 0;
 }
 
 int tree_discard(int state_fd, const char *path, struct err *e)

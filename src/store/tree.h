@@ -5,7 +5,7 @@
 #include "base/err.h"
 
 /*
- * Deletes @name in @dir, file or directory tree; a missing one is success. Follows no symlink,
+ * Deletes @name below @dir, file or directory tree; a missing one is success. Follows no symlink,
  * enters no mount point, opens up directories without permission bits where it may, and goes as
  * deep as the tree does with a bounded stack. Goes on past what it cannot delete and returns the
  * first error.

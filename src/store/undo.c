@@ -181,11 +181,16 @@ static int undo_loop(const struct undo_job *job, const struct undo *u, struct er
 
 static int undo_worktree(const struct undo_job *job, const struct undo *u, struct err *e)
 {
+	own_fd int fd = -1;
 	const char *rest;
 	int r = below_state(job->state_fd, u->path2, &rest, e);
 
 	if (r < 0)
 		return r;
+	/* What the hook gets is a path: none that leads somewhere else through a symlink. */
+	fd = host_openat2(job->state_fd, rest, O_PATH, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0 && fd != -ENOENT)
+		return err_set(e, -fd, "opening worktree '%s'", u->path2);
 	if (!job->hooks || !job->hooks->worktree_remove)
 		return err_say(e, ENOTSUP, "worktree '%s' is left for 'ward gc'", u->path2);
 	return job->hooks->worktree_remove(u->path, u->path2, e);

@@ -8,10 +8,16 @@
 #include "sup/end.h"
 #include "tier/tier.h"
 
-/* For what must not delay the command. Each is called at most once; both may be NULL. */
+/* Each is called at most once; all may be NULL. */
 struct sup_hooks {
+	/* The wall is being built; after this the command starts. What must be written before it is
+	 * written here, beside the building. */
+	int (*commit)(void *arg, struct err *e);
+	/* For what must not delay the command. */
 	void (*idle)(void *arg); /* the command is on its way */
 	void (*late)(void *arg); /* it has been running for SUP_LATE_MS */
+	/* The command is over and @end says why; what is left of the sandbox is being torn down. */
+	void (*ended)(void *arg, const struct run_end *end);
 	void *arg;
 };
 

@@ -152,7 +152,7 @@ static int find_layout(struct cgroup *cg, const struct plan *plan, struct err *e
 	return err_say(e, ENOENT, "no cgroups are mounted at " CGROUP_ROOT);
 }
 
-static void cgroup_init(struct cgroup *cg)
+void cgroup_init(struct cgroup *cg)
 {
 	*cg = (struct cgroup){ .kind = CGROUP_NONE, .oom = -1 };
 	for (int i = 0; i < CGROUP_PARTS; i++)
@@ -172,8 +172,11 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 				"'systemd-run --user --scope -p Delegate=yes'",
 				cg->path[i]);
 	}
-	if (r == 0)
+	if (r == 0) {
+		cg->memory_limited = plan->limits.memory_bytes != 0;
+		cg->pids_limited = plan->limits.pids != 0;
 		return 0;
+	}
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
@@ -383,8 +386,6 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
 		r = make_v2(cg, plan, e);
 	if (r < 0)
 		cgroup_drop(cg);
-	cg->memory_limited = cg->kind != CGROUP_NONE && plan->limits.memory_bytes;
-	cg->pids_limited = cg->kind != CGROUP_NONE && plan->limits.pids;
 	return r;
 }
 
@@ -429,21 +430,24 @@ static uint64_t count_or_0(uint64_t v)
 	return v == UINT64_MAX ? 0 : v;
 }
 
-void cgroup_usage(const struct cgroup *cg, struct usage *usage)
+void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 {
 	int memory = cg->dir[CGROUP_MEMORY];
 	int pids = cg->kind == CGROUP_V2 ? cg->dir[0] : cg->dir[CGROUP_PIDS];
 
 	if (memory >= 0 && cg->kind == CGROUP_V1) {
-		usage->memory_peak_bytes = single(memory, "memory.max_usage_in_bytes");
+		if (all)
+			usage->memory_peak_bytes = single(memory, "memory.max_usage_in_bytes");
 		usage->oom_kills = count_or_0(keyed(memory, "memory.oom_control", "oom_kill"));
 	} else if (memory >= 0) {
-		usage->memory_peak_bytes = single(memory, "memory.peak");
+		if (all)
+			usage->memory_peak_bytes = single(memory, "memory.peak");
 		usage->oom_kills = count_or_0(keyed(memory, "memory.events", "oom_kill"));
 	}
 	if (pids >= 0) {
 		usage->pids_refused = count_or_0(keyed(pids, "pids.events", "max"));
-		usage->pids_peak = single(pids, "pids.peak");
+		if (all)
+			usage->pids_peak = single(pids, "pids.peak");
 	}
 }
 

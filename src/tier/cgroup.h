@@ -25,6 +25,9 @@ struct cgroup {
 	bool memory_limited, pids_limited;
 };
 
+/* None, nothing open: safe for cgroup_drop(). */
+void cgroup_init(struct cgroup *cg);
+
 /*
  * Finds out where this sandbox's folders will be, without making any: the paths are then recorded
  * by the caller. CGROUP_NONE when nothing is writable here and no limit was asked for by hand;
@@ -41,8 +44,8 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e);
  */
 int cgroup_enter(const int *tasks, unsigned count, struct err *e);
 
-/* Fills the fields of @usage that cgroups know; call when the processes are gone. */
-void cgroup_usage(const struct cgroup *cg, struct usage *usage);
+/* Fills the fields of @usage that cgroups know; with @all also those that explain no end. */
+void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage);
 
 /* Removes the folders and closes everything. Never fails; the processes must be gone. */
 void cgroup_drop(struct cgroup *cg);

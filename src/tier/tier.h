@@ -45,13 +45,14 @@ enum wall tier_wall(const struct tier_ops *t);
 int tier_probe(const struct tier_ops *t, struct err *e);
 
 /*
- * A sandbox lives in four calls. prepare checks and looks, and makes nothing outside this process;
- * box_undo() then tells what start is going to make, so that the caller can write it down first.
- * After start the first process is on its way and its agent will read the channel; a step that
+ * A sandbox lives in four calls. prepare checks and looks, and may start a first process that makes
+ * its own namespaces and waits; nothing of it outlives this process. box_undo() then tells what
+ * start is going to make, so that the caller can write it down first; that happens beside the first
+ * process, which has the slowest step of all to do. After start the first process is on its way and its agent will read the channel; a step that
  * fails in that process shows as its end, and box_trail() then says which step. stop undoes and
  * frees everything, from any state.
  */
-int box_prepare(const struct plan *plan, struct box **ret_box, struct err *e);
+int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 const struct undo *box_undo(const struct box *box, unsigned *ret_count);
 int box_start(struct box *box, struct trail *trail, struct err *e);
 const struct box_fds *box_fds(const struct box *box);
@@ -67,8 +68,11 @@ int box_ready(struct box *box, struct err *e);
 void box_close_notify(struct box *box);
 /* Kills everything inside and waits until it is gone. Never fails; idempotent. */
 void box_kill(struct box *box);
-/* Wait status of the first process, once it is over (pidfd readable); fills @ret_usage. */
-int box_reap(struct box *box, int *ret_status, struct usage *ret_usage);
+/* What the sandbox has used, once its command is over; the rest of it may still be ending. */
+void box_measure(struct box *box, struct usage *ret_usage);
+/* Wait status of the first process, once it is over (pidfd readable); adds what only now is known
+ * to what box_measure() told. */
+int box_reap(struct box *box, int *ret_status, struct usage *usage);
 /* What the caller should be told before the start; "" when there is nothing. */
 const char *box_warning(const struct box *box);
 /* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */

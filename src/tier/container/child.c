@@ -30,20 +30,9 @@
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
 
-static int attach(const struct container *c, struct err *e)
-{
-	int tasks[CGROUP_PARTS];
-	unsigned count = 0;
-
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (c->cg.tasks[i] >= 0)
-			tasks[count++] = c->cg.tasks[i];
-	return cgroup_enter(tasks, count, e);
-}
-
 static int new_namespaces(const struct container *c, struct err *e)
 {
-	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
 	int r;
 
 	if (c->box.plan->net != NET_HOST)
@@ -52,6 +41,17 @@ static int new_namespaces(const struct container *c, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "making the sandbox's namespaces");
 	return 0;
+}
+
+/* In, and then a namespace whose top is where we are. */
+static int enter_cgroups(const struct container *c, struct err *e)
+{
+	int r = cgroup_enter(c->tasks, c->task_count, e);
+
+	if (r < 0)
+		return r;
+	r = host_unshare(CLONE_NEWCGROUP);
+	return r < 0 ? err_set(e, -r, "making the cgroup namespace") : 0;
 }
 
 static int loopback_up(struct err *e)
@@ -182,19 +182,19 @@ static int make_world(struct container *c, int channel, struct trail *t, struct 
 	const struct plan *plan = c->box.plan;
 	int r;
 
-	trail_begin(t, STEP_ATTACH);
-	r = attach(c, e);
-	if (r < 0)
-		return r;
 	trail_begin(t, STEP_UNSHARE);
 	r = new_namespaces(c, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_HANDOVER);
-	if (c->rooted || c->sub_count)
+	if (needs_handover(c))
 		r = handover_receive(c, channel, e);
-	else
+	if (r == 0 && !c->rooted && !c->sub_count)
 		r = ids_write_own(plan->caller_uid, plan->caller_gid, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	r = enter_cgroups(c, e);
 	if (r == 0)
 		r = become_root_inside(c, e);
 	if (r < 0)

@@ -38,6 +38,9 @@ struct container {
 	const char *bind_names[BINDS_MAX]; /* below the root, without the slash: "usr" */
 	unsigned bind_count;
 	uint32_t map_count; /* ids mapped from 0 on */
+	char kept[WARD_PATH_MAX]; /* boxes/<id>, with --keep */
+	int tasks[CGROUP_PARTS]; /* the first process: its cgroups, handed over */
+	unsigned task_count;
 	/* An ordinary user's ids beyond its own, from /etc/subuid and subgid; count 0: none */
 	uint32_t sub_uid, sub_gid, sub_count;
 };
@@ -45,6 +48,12 @@ struct container {
 static inline struct container *container_of(struct box *box)
 {
 	return (struct container *)box;
+}
+
+/* Does the first process wait for ward? An ordinary user's with only its own id does all itself. */
+static inline bool needs_handover(const struct container *c)
+{
+	return c->rooted || c->sub_count || c->cg.kind == CGROUP_V1;
 }
 
 /* ids.c */
@@ -61,7 +70,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e);
 int root_enter(struct container *c, struct trail *t, struct err *e);
 
 /* upper.c */
-int upper_mount(const struct plan *plan, uid_t owner, int *ret_fd, struct err *e);
+int upper_mount(const struct plan *plan, int *ret_fd, struct err *e);
 int upper_dirs(int upper, uid_t owner, struct err *e);
 
 /* child.c: the first process; never returns */

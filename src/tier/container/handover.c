@@ -12,10 +12,10 @@
 #include "host/host.h"
 #include "tier/container/handover.h"
 
-enum { HANDOVER_MAX = 4 + BINDS_MAX + MOUNTS_MAX + LAYERS_MAX };
+enum { HANDOVER_MAX = 4 + BINDS_MAX + MOUNTS_MAX + LAYERS_MAX + CGROUP_PARTS };
 
 struct counts {
-	unsigned char dev, upper, binds, mounts;
+	unsigned char dev, upper, binds, mounts, tasks;
 	unsigned lowers;
 };
 
@@ -39,6 +39,12 @@ int handover_send(struct container *c, int channel, struct err *e)
 	unsigned count = 0;
 	ssize_t sent;
 
+	for (int i = 0; i < CGROUP_PARTS; i++) {
+		if (c->cg.tasks[i] >= 0) {
+			add(fds, &count, &c->cg.tasks[i], 1);
+			n.tasks++;
+		}
+	}
 	if (c->rooted) {
 		add(fds, &count, &t->root, 1);
 		add(fds, &count, &t->shm, 1);
@@ -70,10 +76,12 @@ int handover_receive(struct container *c, int channel, struct err *e)
 
 	if (got != sizeof(n))
 		return err_set(e, got < 0 ? (int)-got : EPIPE, "waiting for ward to hand over the mounts");
+	if (count != n.tasks + (c->rooted ? 2u : 0) + n.dev + n.upper + n.binds + n.mounts + n.lowers)
+		return err_say(e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
+	take(c->tasks, fds, &at, n.tasks);
+	c->task_count = n.tasks;
 	if (!c->rooted)
 		return 0;
-	if (count != 2u + n.dev + n.upper + n.binds + n.mounts + n.lowers)
-		return err_say(e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
 	take(&t->root, fds, &at, 1);
 	take(&t->shm, fds, &at, 1);
 	take(&t->dev, fds, &at, n.dev);

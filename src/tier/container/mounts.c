@@ -99,7 +99,9 @@ static int overlay_old_kernel(struct container *c, struct err *e)
 	if (r == 0)
 		r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	if (r == 0)
-		r = host_move_mount(t->upper, AT_FDCWD, "/");
+		r = host_mkdirat(t->upper, "root", 0700);
+	if (r == 0)
+		r = host_move_mount(t->upper, AT_FDCWD, "/usr");
 	if (r < 0)
 		return err_set(e, -r, "preparing a private mount namespace for the overlay");
 	r = overlay_by_paths(&(struct overlay_layers){ t->lowers, t->lower_count, 0, "up", "work" }, t->upper,
@@ -191,11 +193,13 @@ static int make_mounts(struct container *c, int user_ns, struct err *e)
 }
 
 /* One folder of device nodes, made once per state directory (template/host.c), shared read-only. */
-static int make_dev(struct container *c, struct err *e)
+static int make_dev(struct container *c, int user_ns, struct err *e)
 {
 	struct ward_mount_attr attr = {
-		.attr_set = WARD_MOUNT_ATTR_RDONLY | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC,
+		.attr_set = WARD_MOUNT_ATTR_RDONLY | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC |
+			    WARD_MOUNT_ATTR_IDMAP,
 		.attr_clr = WARD_MOUNT_ATTR_NODEV,
+		.userns_fd = (uint64_t)user_ns,
 	};
 	char path[WARD_PATH_MAX];
 	int fd, r = str_fmt(path, sizeof(path), "%s/dev", c->box.plan->state_dir);
@@ -210,7 +214,7 @@ static int make_dev(struct container *c, struct err *e)
 	c->tree.dev = fd;
 	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
 	if (r < 0)
-		return err_set(e, -r, "making %s read-only", path);
+		return err_set(e, -r, "restricting %s", path);
 	return 0;
 }
 
@@ -218,7 +222,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 {
 	struct mounts *t = &c->tree;
 	uid_t owner = c->box.plan->id_base;
-	int r = upper_mount(c->box.plan, owner, &t->upper, e);
+	int r = upper_mount(c->box.plan, &t->upper, e);
 
 	if (r == 0)
 		r = upper_dirs(t->upper, owner, e);
@@ -231,7 +235,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 	if (r == 0)
 		r = make_mounts(c, user_ns, e);
 	if (r == 0)
-		r = make_dev(c, e);
+		r = make_dev(c, user_ns, e);
 	if (r < 0)
 		return r;
 	t->shm = host_open_tree(t->upper, "shm", WARD_OPEN_TREE_CLONE);

@@ -21,21 +21,22 @@
 #include "tier/container/container.h"
 #include "tier/container/overlay.h"
 
-/* As root the mounts were made outside. The old root goes away with all that is stacked on it, so
- * what must only stay alive until the overlay exists is hung there: one wait instead of several. */
+/*
+ * Where mounts are hung until the old root goes, and they with it: a folder that every host has.
+ * Never "/": what is stacked on the old root itself would be unmounted in its place.
+ */
+#define HOOK "/usr"
+
+/* As root the mounts were made outside. What must only stay alive until the overlay exists is hung
+ * into the old root: one wait for all of it, instead of one for each. */
 static int attach_handed(struct mounts *t, struct err *e)
 {
-	int r;
+	int r = t->upper < 0 ? 0 : host_move_mount(t->upper, AT_FDCWD, HOOK);
 
-	if (t->upper < 0) {
-		r = host_move_mount(t->root, AT_FDCWD, "/");
-		return r < 0 ? err_set(e, -r, "attaching the root") : 0;
-	}
-	r = host_move_mount(t->upper, AT_FDCWD, "/");
 	for (unsigned i = 0; r == 0 && i < t->lower_count; i++)
-		r = host_move_mount(t->lowers[i], t->upper, "l");
+		r = host_move_mount(t->lowers[i], AT_FDCWD, HOOK);
 	if (r == 0)
-		r = host_move_mount(t->root, t->upper, "root");
+		r = host_move_mount(t->root, AT_FDCWD, HOOK);
 	if (r < 0)
 		return err_set(e, -r, "attaching the root");
 	return 0;
@@ -114,7 +115,7 @@ static int overlay_own_mounts(struct container *c, struct err *e)
 static int build_own(struct container *c, struct err *e)
 {
 	struct mounts *t = &c->tree;
-	int r = upper_mount(c->box.plan, 0, &t->upper, e);
+	int r = upper_mount(c->box.plan, &t->upper, e);
 
 	if (r == 0)
 		r = upper_dirs(t->upper, 0, e);
@@ -122,7 +123,9 @@ static int build_own(struct container *c, struct err *e)
 		r = make_own_views(c, e);
 	if (r < 0)
 		return r;
-	r = host_move_mount(t->upper, AT_FDCWD, "/");
+	r = host_mkdirat(t->upper, "root", 0700);
+	if (r == 0)
+		r = host_move_mount(t->upper, AT_FDCWD, HOOK);
 	if (r < 0)
 		return err_set(e, -r, "attaching the writable file system");
 	r = overlay_by_paths(&(struct overlay_layers){ t->lowers, t->lower_count, 0, "up", "work" }, t->upper,

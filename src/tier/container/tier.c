@@ -21,6 +21,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "host/tree.h"
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
 
@@ -62,7 +63,16 @@ static void find_binds(struct container *c)
 	}
 }
 
-static int container_prepare(const struct plan *plan, struct box **ret_box, struct err *e)
+static int clone_first(struct container *c, struct err *e);
+static void container_stop(struct box *box);
+
+/* A v2 child is born in its cgroup, which does not exist yet; anyone else can be born now. */
+static bool born_early(const struct container *c)
+{
+	return c->cg.kind != CGROUP_V2;
+}
+
+static int container_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	struct container *c = calloc(1, sizeof(*c));
 	int r;
@@ -71,25 +81,38 @@ static int container_prepare(const struct plan *plan, struct box **ret_box, stru
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&c->box, &tier_container, plan);
 	mounts_init(&c->tree);
+	cgroup_init(&c->cg);
 	c->rooted = plan->id_base != 0;
 	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
 	find_binds(c);
-	r = ids_plan(c, e);
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_plan(&c->cg, plan, e);
+	if (r == 0 && c->cg.kind == CGROUP_NONE)
+		str_copy(c->box.warning, sizeof(c->box.warning),
+			"no cgroup is writable here: the default limits are kept per process (rlimits) only");
 	if (r == 0)
-		r = cgroup_plan(&c->cg, plan, e);
+		r = ids_plan(c, e);
+	if (r == 0 && born_early(c)) {
+		trail_begin(trail, STEP_CLONE);
+		r = clone_first(c, e);
+	}
 	if (r < 0) {
-		free(c);
+		container_stop(&c->box);
 		return r;
 	}
 	for (int i = 0; i < CGROUP_PARTS; i++)
 		if (c->cg.path[i][0])
 			box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[i], NULL);
+	/* Made only at the end, and a kept box only once its record is there. */
+	if (plan->keep && str_fmt(c->kept, sizeof(c->kept), "%s/boxes/%s", plan->state_dir, plan->id) == 0)
+		box_add_undo(&c->box, UNDO_TREE, c->kept, NULL);
 	*ret_box = &c->box;
 	return 0;
 }
 
-static int clone_first(struct container *c, int channel[2], struct err *e)
+static int clone_first(struct container *c, struct err *e)
 {
+	int channel[2], r;
 	struct clone_args args = {
 		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
 		.pidfd = (uintptr_t)&c->box.fds.pidfd,
@@ -97,6 +120,13 @@ static int clone_first(struct container *c, int channel[2], struct err *e)
 	};
 	pid_t pid;
 
+	c->box.shared = box_share_trail(e);
+	if (!c->box.shared)
+		return -e->code;
+	r = host_socketpair(SOCK_STREAM, channel);
+	if (r < 0)
+		return err_set(e, -r, "making the agent's channel");
+	c->box.fds.channel = channel[0];
 	if (c->new_time)
 		args.flags |= WARD_CLONE_NEWTIME;
 	if (c->cg.kind == CGROUP_V2) {
@@ -104,12 +134,13 @@ static int clone_first(struct container *c, int channel[2], struct err *e)
 		args.cgroup = (uint64_t)c->cg.dir[0];
 	}
 	pid = host_clone3(&args);
-	if (pid < 0)
-		return err_set(e, -pid, "starting the first process in new user and pid namespaces");
 	if (pid == 0) {
 		close(channel[0]);
 		child_main(c, channel[1]);
 	}
+	close(channel[1]);
+	if (pid < 0)
+		return err_set(e, -pid, "starting the first process in new user and pid namespaces");
 	c->box.pid = pid;
 	return 0;
 }
@@ -132,10 +163,10 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 	own_fd int user_ns = -1;
 	int r;
 
-	if (!c->rooted && !c->sub_count)
+	if (!needs_handover(c))
 		return 0; /* an ordinary user's first process does it all by itself */
 	trail_begin(trail, STEP_IDMAP);
-	r = ids_write(c, c->box.pid, e);
+	r = c->rooted || c->sub_count ? ids_write(c, c->box.pid, e) : 0;
 	if (r < 0)
 		return r;
 	if (c->rooted) {
@@ -158,23 +189,17 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 static int container_start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct container *c = container_of(box);
-	int channel[2], r;
+	int r;
 
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&c->cg, box->plan, e);
 	if (r < 0)
 		return r;
 	box->fds.oom = take_fd(&c->cg.oom);
-	trail_begin(trail, STEP_CLONE);
-	box->shared = box_share_trail(e);
-	if (!box->shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	box->fds.channel = channel[0];
-	r = clone_first(c, channel, e);
-	close(channel[1]);
+	if (!born_early(c)) {
+		trail_begin(trail, STEP_CLONE);
+		r = clone_first(c, e);
+	}
 	return r < 0 ? r : equip(c, trail, e);
 }
 
@@ -199,23 +224,44 @@ static bool is_full(int upper)
 	return fs.f_bavail == 0 || fs.f_ffree == 0;
 }
 
-static void container_reap(struct box *box, struct usage *usage)
+static void container_measure(struct box *box, struct usage *usage)
 {
 	struct container *c = container_of(box);
 
-	box_reap_first(box, usage);
-	cgroup_usage(&c->cg, usage);
+	cgroup_usage(&c->cg, box->plan->report, usage);
 	usage->disk_full = is_full(box->upper);
+	/* Held to the end, the file system would be taken down by ward, after everything else. */
+	if (!box->plan->keep && box->upper >= 0)
+		close(take_fd(&box->upper));
+}
+
+/* Everything that the sandbox wrote, as boxes/<id>/upper. */
+static int container_keep(struct box *box, struct err *e)
+{
+	char from[64], dir[WARD_PATH_MAX], to[WARD_PATH_MAX];
+	int r = str_fmt(from, sizeof(from), "/proc/self/fd/%d/up", box->upper);
+
+	if (box->upper < 0)
+		return err_say(e, EBADF, "the sandbox's files are gone already");
+	if (r == 0)
+		r = str_fmt(dir, sizeof(dir), "%s/boxes/%s", box->plan->state_dir, box->plan->id);
+	if (r == 0)
+		r = str_fmt(to, sizeof(to), "%s/upper", dir);
+	if (r < 0)
+		return err_say(e, -r, "the state directory's path is too long");
+	r = tree_make(dir, 0700, e);
+	return r < 0 ? r : tree_copy(from, to, e);
 }
 
 static void container_stop(struct box *box)
 {
 	struct container *c = container_of(box);
 	struct usage unused;
+	int status;
 
 	if (box->pid) {
 		container_kill(box);
-		container_reap(box, &unused);
+		box_reap(box, &status, &unused);
 	}
 	mounts_done(&c->tree);
 	cgroup_drop(&c->cg);
@@ -231,6 +277,7 @@ const struct tier_ops tier_container = {
 	.prepare = container_prepare,
 	.start = container_start,
 	.kill = container_kill,
-	.reap = container_reap,
+	.measure = container_measure,
+	.keep = container_keep,
 	.stop = container_stop,
 };

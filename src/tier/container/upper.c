@@ -20,6 +20,7 @@
 #include <linux/loop.h>
 
 #include "abi/newer.h"
+#include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
@@ -27,25 +28,18 @@
 
 enum { INODES_BASE = 65536, BYTES_PER_INODE = 8192 };
 
-static int upper_tmpfs(const struct plan *plan, uid_t owner, int *ret_fd, struct err *e)
+static int upper_tmpfs(const struct plan *plan, int *ret_fd, struct err *e)
 {
 	own_fd int fs = host_fsopen("tmpfs");
-	char size[32], inodes[32], id[16];
+	char size[32], inodes[32];
 	int r = fs < 0 ? fs : 0;
 
 	snprintf(size, sizeof(size), "%" PRIu64, plan->limits.disk_bytes);
 	snprintf(inodes, sizeof(inodes), "%" PRIu64, INODES_BASE + plan->limits.disk_bytes / BYTES_PER_INODE);
-	snprintf(id, sizeof(id), "%u", owner);
 	if (r == 0)
 		r = host_fsconfig_str(fs, "size", size);
 	if (r == 0)
 		r = host_fsconfig_str(fs, "nr_inodes", inodes);
-	if (r == 0)
-		r = host_fsconfig_str(fs, "mode", "0755");
-	if (r == 0)
-		r = host_fsconfig_str(fs, "uid", id);
-	if (r == 0)
-		r = host_fsconfig_str(fs, "gid", id);
 	if (r == 0)
 		r = host_fsmount(fs, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV);
 	if (r < 0)
@@ -111,7 +105,7 @@ static int loop_attach(int file, char *ret_path, size_t cap, struct err *e)
 	return err_say(e, EBUSY, "every loop device was taken by somebody else");
 }
 
-static int upper_loop(const struct plan *plan, uid_t owner, int *ret_fd, struct err *e)
+static int upper_loop(const struct plan *plan, int *ret_fd, struct err *e)
 {
 	own_fd int file = host_open(plan->state_dir, O_RDWR | O_TMPFILE, 0600);
 	own_fd int dev = -1;
@@ -134,11 +128,6 @@ static int upper_loop(const struct plan *plan, uid_t owner, int *ret_fd, struct 
 	if (r < 0)
 		return err_set(e, -r, "mounting %s for the sandbox's writes", path);
 	*ret_fd = r;
-	r = host_fchownat(*ret_fd, "", owner, owner, AT_EMPTY_PATH);
-	if (r < 0) {
-		close(take_fd(ret_fd));
-		return err_set(e, -r, "giving the sandbox's writable file system to it");
-	}
 	return 0;
 }
 
@@ -151,15 +140,15 @@ static bool wants_loop(const struct plan *plan)
 	return l->disk_asked && l->memory_bytes && l->disk_bytes > l->memory_bytes / 2;
 }
 
-int upper_mount(const struct plan *plan, uid_t owner, int *ret_fd, struct err *e)
+int upper_mount(const struct plan *plan, int *ret_fd, struct err *e)
 {
 	if (!wants_loop(plan))
-		return upper_tmpfs(plan, owner, ret_fd, e);
+		return upper_tmpfs(plan, ret_fd, e);
 	if (geteuid() != 0)
 		return err_say(e, EPERM,
 			"a writable root on disk, or --disk above half of --memory, needs root; "
 			"lower --disk or raise --memory");
-	return upper_loop(plan, owner, ret_fd, e);
+	return upper_loop(plan, ret_fd, e);
 }
 
 int upper_dirs(int upper, uid_t owner, struct err *e)
@@ -167,17 +156,18 @@ int upper_dirs(int upper, uid_t owner, struct err *e)
 	static const struct {
 		const char *name;
 		mode_t mode;
-	} dirs[] = { { "up", 0755 }, { "work", 0755 }, { "shm", 01777 }, { "l", 0700 }, { "root", 0700 } };
+		bool theirs; /* the sandbox's root owns it; the overlay's own work folder is nobody's business */
+	} dirs[] = { { "up", 0755, true }, { "work", 0755, false }, { "shm", 01777, true } };
+	mode_t old_mask = umask(0);
+	int r = 0;
 
-	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		int r = host_mkdirat(upper, dirs[i].name, dirs[i].mode);
-
-		if (r == 0 && owner)
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(dirs); i++) {
+		r = host_mkdirat(upper, dirs[i].name, dirs[i].mode);
+		if (r == 0 && owner && dirs[i].theirs)
 			r = host_fchownat(upper, dirs[i].name, owner, owner, AT_SYMLINK_NOFOLLOW);
-		if (r == 0 && dirs[i].mode & 01000)
-			r = fchmodat(upper, dirs[i].name, dirs[i].mode, 0) < 0 ? -errno : 0; /* past the umask */
-		if (r < 0)
-			return err_set(e, -r, "making %s in the sandbox's writable file system", dirs[i].name);
 	}
+	umask(old_mask);
+	if (r < 0)
+		return err_set(e, -r, "making folders in the sandbox's writable file system");
 	return 0;
 }
