@@ -32,6 +32,7 @@ static const struct {
 	{ "base", true },
 	{ "scratch", false },
 	{ "tmp", false },
+	{ "home", false },
 	{ "root", false },
 };
 

@@ -187,6 +187,8 @@ int ws_rules_make(struct ws_box *b, struct err *e)
 		r = add(b, ws_text(&b->text, "%s/work", b->dir), ALL, WS_BIND, 0, e);
 	if (r == 0)
 		r = add(b, ws_text(&b->text, "%s/tmp", b->dir), ALL, WS_BIND, 0, e);
+	if (r == 0)
+		r = add(b, ws_text(&b->text, "%s/home", b->dir), ALL, WS_BIND, 0, e);
 	for (unsigned i = 0; r == 0 && i < b->rec.count; i++) {
 		const struct workspace_source *s = &b->rec.sources[i];
 

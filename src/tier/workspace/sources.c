@@ -177,6 +177,8 @@ int ws_sources_make(struct ws_box *b, struct err *e)
 		r = make_one(b, &plan->sources[i], e);
 	if (r == 0)
 		r = add_env(b, ws_text(&b->text, "TMPDIR=%s/tmp", b->dir), e);
+	if (r == 0)
+		r = add_env(b, ws_text(&b->text, "HOME=%s/home", b->dir), e);
 	/* A workspace may lie below a repository that is none of its business. */
 	if (r == 0)
 		r = add_env(b, ws_text(&b->text, "GIT_CEILING_DIRECTORIES=%s/work", b->dir), e);

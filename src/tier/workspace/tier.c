@@ -72,13 +72,15 @@ static int list_undo(struct ws_box *b, struct err *e)
 	return 0;
 }
 
-static int prepare(const struct plan *plan, struct box **ret_box, struct err *e)
+static int prepare(
+	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	struct ws_box *b = calloc(1, sizeof(*b));
 	int r;
 
 	if (!b)
 		return err_set(e, ENOMEM, "preparing a workspace");
+	trail_begin(trail, STEP_WORKSPACE);
 	box_init(&b->box, &tier_workspace, plan);
 	b->channel = -1;
 	r = probe(e);
@@ -183,12 +185,9 @@ static void kill_all(struct box *box)
 		;
 }
 
-static void reap(struct box *box, struct usage *usage)
+static void measure(struct box *box, struct usage *usage)
 {
-	struct ws_box *b = (struct ws_box *)box;
-
-	box_reap_first(box, usage);
-	cgroup_usage(&b->cg, usage);
+	cgroup_usage(&((struct ws_box *)box)->cg, box->plan->report, usage);
 }
 
 static int keep(struct box *box, struct err *e)
@@ -202,10 +201,11 @@ static void stop(struct box *box)
 {
 	struct ws_box *b = (struct ws_box *)box;
 	struct usage unused;
+	int status;
 
 	if (box->pid) {
 		kill_all(box);
-		reap(box, &unused);
+		box_reap(box, &status, &unused);
 	}
 	cgroup_drop(&b->cg);
 	box_done(box);
@@ -222,7 +222,7 @@ const struct tier_ops tier_workspace = {
 	.prepare = prepare,
 	.start = start,
 	.kill = kill_all,
-	.reap = reap,
+	.measure = measure,
 	.keep = keep,
 	.stop = stop,
 };

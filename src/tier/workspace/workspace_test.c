@@ -126,7 +126,7 @@ static int run(struct plan *p, const char *script, char *out)
 	ssize_t n;
 
 	out[0] = '\0';
-	r = box_prepare(p, &box, &e);
+	r = box_prepare(p, &trail, &box, &e);
 	if (r == 0)
 		r = box_start(box, &trail, &e);
 	if (r < 0) {
@@ -156,6 +156,7 @@ static int run(struct plan *p, const char *script, char *out)
 		have += (size_t)n;
 	out[have] = '\0';
 	poll(&(struct pollfd){ .fd = box_fds(box)->pidfd, .events = POLLIN }, 1, -1);
+	box_measure(box, &usage);
 	assert_int_equal(box_reap(box, &status, &usage), 0);
 	assert_true(WIFEXITED(status));
 	assert_true(usage.cpu_us != UINT64_MAX);
@@ -479,18 +480,18 @@ static void killing_takes_everybody(void **state)
 
 	(void)state;
 	make_plan(&p, "cccccccccccc");
-	assert_int_equal(box_prepare(&p, &box, &e), 0);
+	assert_int_equal(box_prepare(&p, &trail, &box, &e), 0);
 	assert_int_equal(box_start(box, &trail, &e), 0);
 	assert_int_equal(box_ready(box, &e), 0);
 	assert_true(send(box_fds(box)->channel, script, strlen(script), 0) > 0);
 	assert_int_equal(recv(box_fds(box)->channel, &one, 1, 0), 1);
 	usleep(100 * 1000);
 	box_kill(box);
+	box_measure(box, &usage);
 	assert_int_equal(box_reap(box, &status, &usage), 0);
 	assert_true(WIFSIGNALED(status));
 	box_stop(box);
-	shell("for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline 2>/dev/null | grep '^sleep "
-	      "4242'; done; true",
+	shell("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'sleep 424[2]'; true",
 		out, sizeof(out));
 	assert_string_equal(out, "");
 	nothing_is_left();
