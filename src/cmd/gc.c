@@ -47,7 +47,7 @@ static void failed(void *arg, const struct err *e)
 	if (o->json)
 		json_str(&o->errors, NULL, e->msg);
 	else
-		buf_add_fmt(&o->text, "could not sweep %s\n", e->msg);
+		buf_add_fmt(&o->text, "failed: %s\n", e->msg);
 }
 
 static void print(struct gc_out *o, const struct sweep_report *rep)

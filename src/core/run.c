@@ -63,6 +63,7 @@ struct run {
 	uint64_t start_ns;
 	char created[CLOCK_TEXT];
 	char term[64];
+	bool end_written;
 };
 
 /* Which walls this build has. Whether the host can build the chosen one shows when it is built: a
@@ -196,10 +197,8 @@ static int fill_plan(struct run *run, struct err *e)
 {
 	const struct run_request *req = run->req;
 	struct plan *p = &run->plan;
-	int r = id_make(p->id);
+	int r;
 
-	if (r < 0)
-		return err_set(e, -r, "making an id");
 	p->state_dir = req->state_dir;
 	p->root = run->tmpl.root;
 	memcpy(p->mounts, req->mounts, sizeof(p->mounts));
@@ -215,6 +214,9 @@ static int fill_plan(struct run *run, struct err *e)
 		return err_say(e, EINVAL, "no command: give one after '--' (this template has none of its own)");
 	p->workdir = req->workdir ? req->workdir : run->tmpl.workdir;
 	p->user = req->user ? req->user : run->tmpl.user;
+	/* Named, so that the agent gives it a home. The workspace tier runs as the caller. */
+	if (!p->user && p->wall != WALL_WORKSPACE)
+		p->user = "0";
 	p->hostname = p->id;
 	p->tty = req->tty;
 	p->keep = req->keep;
@@ -267,6 +269,17 @@ static int commit(void *arg, struct err *e)
 	struct run *run = arg;
 
 	return report_start(run->state_fd, &run->plan, &run->decision, e);
+}
+
+/* Written while the kernel takes the sandbox down. */
+static void write_end(void *arg, const struct run_end *end)
+{
+	struct run *run = arg;
+	struct err e = { 0 };
+
+	run->end_written = true;
+	if (report_end(run->state_fd, &run->plan, &run->seen, end, &e) < 0)
+		fprintf(stderr, "ward run: warning: %s\n", e.msg);
 }
 
 static void sweep_beside(void *arg)
@@ -329,7 +342,13 @@ static int keep(struct run *run, struct err *e)
 /* Start, wait, take down. An error after which something ran is an end like any other. */
 static int act(struct run *run, struct err *e)
 {
-	struct sup_hooks hooks = { .commit = commit, .idle = sweep_beside, .late = sync_beside, .arg = run };
+	struct sup_hooks hooks = {
+		.commit = commit,
+		.idle = sweep_beside,
+		.late = sync_beside,
+		.ended = write_end,
+		.arg = run,
+	};
 	int r = sup_run(run->box, &run->plan, &hooks, &run->trail, &run->seen, &run->end, e);
 
 	if (r < 0)
@@ -358,6 +377,8 @@ static void explain(const struct run *run)
 {
 	const struct run_end *end = &run->end;
 
+	if (run->seen.output_lost)
+		fprintf(stderr, "ward run: writing the command's output: %s\n", strerror(run->seen.output_lost));
 	if (run->req->quiet || (end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
 		return;
 	if (end->cause == END_EXITED)
@@ -385,12 +406,29 @@ static int report(struct run *run, struct err *e)
 	return report_json(&in, run->req->json_fd, e);
 }
 
+/* A run that policy refuses is a decision too, and somebody asked for it. */
+static int refuse(struct run *run, int r, const struct err *e)
+{
+	struct err later = { 0 };
+
+	if (state_open(run->req->state_dir, &run->state_fd, &later) < 0 ||
+		report_refusal(run->state_fd, &run->plan, &run->decision, e, &later) < 0)
+		fprintf(stderr, "ward run: warning: %s\n", later.msg);
+	run->end_written = true;
+	return r;
+}
+
 static int go(struct run *run, struct err *e)
 {
-	int r = decide(run, e);
+	int r = id_make(run->plan.id);
 
 	if (r < 0)
-		return r;
+		return err_set(e, -r, "making an id");
+	run->plan.argv = run->req->argv;
+	run->plan.caller_uid = getuid();
+	r = decide(run, e);
+	if (r < 0)
+		return refuse(run, r, e);
 	run->plan.wall = run->decision.chosen;
 	r = find_template(run, e);
 	if (r == 0)
@@ -430,13 +468,14 @@ int core_run(const struct run_request *req, struct err *e)
 	if (run->box)
 		box_trail(run->box, &run->child_trail);
 	take_down(run);
-	if (run->state_fd >= 0 && report_end(run->state_fd, &run->plan, &run->seen, &run->end, &later) < 0)
-		fprintf(stderr, "ward run: warning: %s\n", later.msg);
+	if (run->state_fd >= 0 && !run->end_written)
+		write_end(run, &run->end);
 	if (report(run, &later) < 0)
 		fprintf(stderr, "ward run: warning: %s\n", later.msg);
 	if (r == 0)
 		explain(run);
-	status = run->end.status;
+	/* The command may think that all is well; whoever waits for its output must not. */
+	status = run->seen.output_lost && run->end.status == 0 ? STATUS_WARD : run->end.status;
 	if (run->state_fd >= 0)
 		close(run->state_fd);
 	template_done(&run->tmpl);

@@ -9,11 +9,12 @@
 #include <stddef.h>
 
 #include "core/sweep.h"
+#include "git/git.h"
 #include "store/slot.h"
 
 void core_hooks_init(struct sweep_hooks *h)
 {
-	*h = (struct sweep_hooks){ 0 };
+	*h = (struct sweep_hooks){ .worktree_remove = git_worktree_remove };
 }
 
 void core_sweep(int state_fd, unsigned max, const struct slot *own)

@@ -42,6 +42,9 @@ struct sup {
 	uint64_t late_ns; /* when to call hooks->late; 0: done */
 	const struct sup_hooks *hooks;
 	sigset_t old_mask;
+	bool command_over, judged;
+	struct usage usage;
+	struct run_end *end;
 };
 
 static const int passed_on[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH };
@@ -91,7 +94,7 @@ static void kill_box(struct sup *s)
 {
 	if (s->killed)
 		return;
-	s->killed = true;
+	s->killed = s->seen->killed = true;
 	box_kill(s->box);
 }
 
@@ -159,6 +162,18 @@ static void tty_output(struct sup *s, const struct proto_event *ev)
 		proto_send_credit(&s->conn, STREAM, false, flow_give(&s->out, ev->data_len), NULL);
 }
 
+/* Says why it ended and tells it on; @first_status counts only when nobody else knows. */
+static void judge(struct sup *s, int first_status)
+{
+	struct trail child;
+
+	s->judged = true;
+	box_trail(s->box, &child);
+	end_judge(s->seen, &s->usage, &child, first_status, &s->plan->limits, s->end);
+	if (s->hooks->ended)
+		s->hooks->ended(s->hooks->arg, s->end);
+}
+
 static void take_event(struct sup *s, const struct proto_event *ev)
 {
 	switch (ev->type) {
@@ -166,6 +181,7 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 		s->seen->exited = !ev->exit.signaled;
 		s->seen->signaled = ev->exit.signaled;
 		s->seen->code = ev->exit.code;
+		s->command_over = true;
 		break;
 	case PROTO_START_FAILED:
 		s->seen->start_failed = true;
@@ -326,13 +342,16 @@ static void wait_for_end(struct sup *s)
 		handle(s, p, count);
 		if (p[AT_END].revents)
 			return;
+		/* Output that is still in the pipes may yet be over its limit. */
+		if (s->command_over && !s->judged && !s->plan->limits.output_bytes) {
+			box_measure(s->box, &s->usage);
+			judge(s, 0);
+		}
 	}
 }
 
 static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 {
-	struct trail child;
-	struct usage usage;
 	int status = 0;
 
 	trail_begin(trail, STEP_END);
@@ -340,9 +359,17 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 		read_channel(s);
 	stdio_drain(&s->io);
 	s->seen->output_bytes += s->io.out_bytes;
-	box_reap(s->box, &status, &usage);
-	box_trail(s->box, &child);
-	end_judge(s->seen, &usage, &child, status, &s->plan->limits, ret);
+	s->seen->output_over |= s->io.over;
+	s->seen->output_lost = s->io.lost;
+	if (!s->judged)
+		box_measure(s->box, &s->usage);
+	box_reap(s->box, &status, &s->usage);
+	if (!s->judged)
+		judge(s, status);
+	/* Killed all at once, they are not added up by the kernel. */
+	if (s->killed)
+		s->usage.written_bytes = UINT64_MAX;
+	ret->usage = s->usage;
 }
 
 static void sup_done(struct sup *s)
@@ -405,6 +432,7 @@ int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *ho
 	s->fds = box_fds(box);
 	s->seen = ret_seen;
 	s->hooks = hooks;
+	s->end = ret;
 	s->signals = -1;
 	s->io = (struct stdio){ .give = { -1, -1, -1 } };
 	s->io.in = s->io.out[0] = s->io.out[1] = (struct relay){ .from = -1, .to = -1 };

@@ -13,7 +13,7 @@
  * per controller that is needed), a v2 one has one.
  */
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
-enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_PARTS };
+enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PARTS };
 
 struct cgroup {
 	enum cgroup_kind kind;
@@ -44,8 +44,8 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e);
  */
 int cgroup_enter(const int *tasks, unsigned count, struct err *e);
 
-/* Fills the fields of @usage that cgroups know; call when the processes are gone. */
-void cgroup_usage(const struct cgroup *cg, struct usage *usage);
+/* Fills the fields of @usage that cgroups know; with @all also those that explain no end. */
+void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage);
 
 /* Removes the folders and closes everything. Never fails; the processes must be gone. */
 void cgroup_drop(struct cgroup *cg);

@@ -160,21 +160,6 @@ static uint64_t written_bytes(pid_t pid)
 	return p ? strtoull(p + 7, NULL, 10) : UINT64_MAX;
 }
 
-void box_reap_first(struct box *box, struct usage *usage)
-{
-	struct rusage ru;
-
-	if (box->plan->report)
-		usage->written_bytes = written_bytes(box->pid);
-	while (wait4(box->pid, &box->status, __WALL, &ru) < 0 && errno == EINTR)
-		;
-	box->pid = 0;
-	usage->cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
-			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
-	if (usage->memory_peak_bytes == UINT64_MAX)
-		usage->memory_peak_bytes = (uint64_t)ru.ru_maxrss * 1024;
-}
-
 void box_done(struct box *box)
 {
 	int *fds[] = { &box->fds.pidfd, &box->fds.channel, &box->fds.notify, &box->fds.oom, &box->upper };
@@ -221,7 +206,7 @@ void box_kill(struct box *box)
 	box->ops->kill(box);
 }
 
-int box_reap(struct box *box, int *ret_status, struct usage *ret_usage)
+void box_measure(struct box *box, struct usage *ret_usage)
 {
 	*ret_usage = (struct usage){
 		.cpu_us = UINT64_MAX,
@@ -229,9 +214,26 @@ int box_reap(struct box *box, int *ret_status, struct usage *ret_usage)
 		.written_bytes = UINT64_MAX,
 		.pids_peak = UINT64_MAX,
 	};
+	box->ops->measure(box, ret_usage);
+}
+
+int box_reap(struct box *box, int *ret_status, struct usage *usage)
+{
+	struct rusage ru = { 0 };
+
 	if (!box->pid)
 		return -ECHILD;
-	box->ops->reap(box, ret_usage);
+	if (box->plan->report)
+		usage->written_bytes = written_bytes(box->pid);
+	while (wait4(box->pid, &box->status, __WALL, &ru) < 0)
+		if (errno != EINTR)
+			return -errno;
+	box->pid = 0;
+	if (usage->cpu_us == UINT64_MAX)
+		usage->cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
+				(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+	if (usage->memory_peak_bytes == UINT64_MAX)
+		usage->memory_peak_bytes = (uint64_t)ru.ru_maxrss * 1024;
 	*ret_status = box->status;
 	return 0;
 }

@@ -68,8 +68,11 @@ int box_ready(struct box *box, struct err *e);
 void box_close_notify(struct box *box);
 /* Kills everything inside and waits until it is gone. Never fails; idempotent. */
 void box_kill(struct box *box);
-/* Wait status of the first process, once it is over (pidfd readable); fills @ret_usage. */
-int box_reap(struct box *box, int *ret_status, struct usage *ret_usage);
+/* What the sandbox has used, once its command is over; the rest of it may still be ending. */
+void box_measure(struct box *box, struct usage *ret_usage);
+/* Wait status of the first process, once it is over (pidfd readable); adds what only now is known
+ * to what box_measure() told. */
+int box_reap(struct box *box, int *ret_status, struct usage *usage);
 /* What the caller should be told before the start; "" when there is nothing. */
 const char *box_warning(const struct box *box);
 /* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */

@@ -38,8 +38,8 @@ struct tier_ops {
 	int (*start)(struct box *box, struct trail *trail, struct err *e);
 	/* Required. Kills all processes inside; returns when they are gone. Never fails. */
 	void (*kill)(struct box *box);
-	/* Required. Fills what is known; the first process is a zombie on entry and gone on return. */
-	void (*reap)(struct box *box, struct usage *usage);
+	/* Required. Fills what limits and files tell. Lets go of what would delay the end. */
+	void (*measure)(struct box *box, struct usage *usage);
 	/* Optional. See box_keep(); a tier without it keeps what its undo items name. */
 	int (*keep)(struct box *box, struct err *e);
 	/* Required. Never fails; safe on a half-started box. Frees @box. */
@@ -53,8 +53,6 @@ void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const 
 volatile struct trail *box_share_trail(struct err *e);
 /* Sends BOX_READY with @listener and @upper (-1: none) on @channel; for the first process. */
 int box_send_ready(int channel, int listener, int upper, struct err *e);
-/* Reaps the first process and fills cpu_us and written_bytes. */
-void box_reap_first(struct box *box, struct usage *usage);
 /* Closes and unmaps what box_init() set up. */
 void box_done(struct box *box);
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ward ls, ward rm, ward gc: what is listed, what goes, what stays."""
 import errno
+import hashlib
 import json
 import os
 import pathlib
@@ -137,6 +138,34 @@ def test_a_sandbox_with_processes_is_ended(ward, state):
             sleeper.wait()
         if group.exists():
             group.rmdir()
+
+
+def git(repo, *args):
+    return subprocess.run(["git", "-C", str(repo), "-c", "user.name=t", "-c", "user.email=t@localhost", *args],
+                          check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("how", ["dead", "kept"])
+def test_a_worktree_leaves_its_repository_too(ward, state, tmp_path, how):
+    make_state(state)
+    repo = tmp_path / "my repo"
+    repo.mkdir()
+    git(repo, "init", "-q")
+    git(repo, "commit", "-q", "--allow-empty", "-m", "first")
+    box = dead_sandbox(state) if how == "dead" else kept_sandbox(state)
+    work = state / "boxes" / box / "work"
+    git(repo, "worktree", "add", "-q", "--detach", str(work))
+    # Under the name that ward gives its own, which is the only one that it takes out again.
+    name = "ward-" + hashlib.sha256(str(work).encode()).hexdigest()[:16]
+    (repo / ".git" / "worktrees" / "work").rename(repo / ".git" / "worktrees" / name)
+    record = state / "slots" / "5" if how == "dead" else state / "boxes" / box / "record"
+    with record.open("a") as f:
+        f.write(f"undo=worktree {str(repo).replace(' ', '%20')} {work}\n")
+    assert git(repo, "worktree", "list").count("\n") == 2
+    result = ward("gc") if how == "dead" else ward("rm", box)
+    assert result.returncode == 0, result.stderr
+    assert git(repo, "worktree", "list").count("\n") == 1
+    assert leftovers(state) == []
 
 
 def test_state_directory_of_others_is_refused(ward, state):

@@ -221,16 +221,19 @@ static bool is_full(int upper)
 
 	if (upper < 0 || host_fstatfs(upper, &fs) < 0)
 		return false;
-	return fs.f_bavail == 0 || fs.f_ffree == 0;
+	/* A disk file system keeps a few blocks that no file gets. */
+	return fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0;
 }
 
-static void container_reap(struct box *box, struct usage *usage)
+static void container_measure(struct box *box, struct usage *usage)
 {
 	struct container *c = container_of(box);
 
-	box_reap_first(box, usage);
-	cgroup_usage(&c->cg, usage);
+	cgroup_usage(&c->cg, box->plan->report, usage);
 	usage->disk_full = is_full(box->upper);
+	/* Held to the end, the file system would be taken down by ward, after everything else. */
+	if (!box->plan->keep && box->upper >= 0)
+		close(take_fd(&box->upper));
 }
 
 /* Everything that the sandbox wrote, as boxes/<id>/upper. */
@@ -255,10 +258,11 @@ static void container_stop(struct box *box)
 {
 	struct container *c = container_of(box);
 	struct usage unused;
+	int status;
 
 	if (box->pid) {
 		container_kill(box);
-		container_reap(box, &unused);
+		box_reap(box, &status, &unused);
 	}
 	mounts_done(&c->tree);
 	cgroup_drop(&c->cg);
@@ -274,7 +278,7 @@ const struct tier_ops tier_container = {
 	.prepare = container_prepare,
 	.start = container_start,
 	.kill = container_kill,
-	.reap = container_reap,
+	.measure = container_measure,
 	.keep = container_keep,
 	.stop = container_stop,
 };
