@@ -62,15 +62,17 @@ static int make_own_views(struct container *c, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
 	struct mounts *t = &c->tree;
-	char path[WARD_PATH_MAX];
+	char path[16];
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < plan->root.layer_count; i++, t->lower_count++)
 		r = own_view(plan->root.layers[i], WARD_MOUNT_ATTR_RDONLY, &t->lowers[i], e);
-	for (unsigned i = 0; r == 0 && i < c->bind_count; i++, t->bind_count++) {
-		r = str_fmt(path, sizeof(path), "/%s", c->bind_names[i]);
+	for (unsigned i = 0; r == 0 && bind_name(i); i++) {
+		if (!(c->binds & 1u << i))
+			continue;
+		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = own_view(path, WARD_MOUNT_ATTR_RDONLY, &t->binds[i], e);
+			r = own_view(path, WARD_MOUNT_ATTR_RDONLY, &t->binds[t->bind_count++], e);
 	}
 	for (unsigned i = 0; r == 0 && i < plan->mount_count; i++, t->mount_count++) {
 		const struct plan_mount *m = &plan->mounts[i];
@@ -385,8 +387,10 @@ static int attach_mounts(const struct container *c, struct err *e)
 
 static int attach_binds(const struct container *c, struct err *e)
 {
-	for (unsigned i = 0; i < c->bind_count; i++) {
-		int r = attach_top(c->tree.binds[i], c->bind_names[i], e);
+	unsigned at = 0;
+
+	for (unsigned i = 0; bind_name(i); i++) {
+		int r = c->binds & 1u << i ? attach_top(c->tree.binds[at++], bind_name(i), e) : 0;
 
 		if (r < 0)
 			return r;
