@@ -10,11 +10,16 @@
  * is over.
  */
 struct agent_config {
-	int channel;    /* a stream socket; taken */
-	bool not_init;  /* not PID 1: be the subreaper instead, and end by killing what is left */
+	int channel;   /* a stream socket; taken */
+	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
 };
 
-/* Serves until the end; returns the exit status for the process. */
+/*
+ * Serves until the end; returns the exit status for the process: 0, or 1 when the client broke the
+ * protocol or the agent could not begin. The caller must exit with it: as PID 1 that is what ends
+ * everything else. Changes the signal mask, the action for SIGCHLD and the set of open descriptors
+ * of the process for good.
+ */
 int agent_run(const struct agent_config *config);
 
 #endif

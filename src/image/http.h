@@ -14,9 +14,9 @@ struct http;
 
 struct http_request {
 	const char *url;
-	const char *accept;	   /* NULL: none */
+	const char *accept;        /* NULL: none */
 	const char *authorization; /* NULL: none; goes to the host of @url only, not to others */
-	uint64_t max;		   /* bytes of the body; one more is an error */
+	uint64_t max;              /* bytes of the body; one more is an error */
 	/* Gets the body of a 200; another status has none. A negative errno ends it all. */
 	int (*sink)(void *data, const void *bytes, size_t len, struct err *e);
 	void *data;

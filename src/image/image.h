@@ -10,8 +10,8 @@
 #include "image/digest.h"
 
 struct import_options {
-	const char *name;	/* of the template; NULL: the image's own */
-	const char *registry;	/* for references without a host; NULL: none */
+	const char *name;       /* of the template; NULL: the image's own */
+	const char *registry;   /* for references without a host; NULL: none */
 	const char *credential; /* "user:password"; NULL: look where `docker login` keeps them */
 	bool plain_http;
 	bool progress; /* draw a bar on stderr */

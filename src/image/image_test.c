@@ -87,12 +87,12 @@ static void long_names(void **state)
 	raw[IMAGE_NAME_MAX] = 'a';
 	raw[IMAGE_NAME_MAX + 1] = '\0';
 	assert_int_equal(entry_name_parse(raw, &n, NULL), -ENAMETOOLONG);
-	for (size_t i = 0; i < 2 * IMAGE_DEPTH_MAX + 1; i++)
+	for (size_t i = 0; i < 2 * IMAGE_TREE_DEPTH_MAX + 1; i++)
 		raw[i] = i % 2 ? '/' : 'a';
-	raw[2 * IMAGE_DEPTH_MAX - 1] = '\0';
+	raw[2 * IMAGE_TREE_DEPTH_MAX - 1] = '\0';
 	assert_int_equal(entry_name_parse(raw, &n, NULL), 0);
-	raw[2 * IMAGE_DEPTH_MAX - 1] = '/';
-	raw[2 * IMAGE_DEPTH_MAX + 1] = '\0';
+	raw[2 * IMAGE_TREE_DEPTH_MAX - 1] = '/';
+	raw[2 * IMAGE_TREE_DEPTH_MAX + 1] = '\0';
 	assert_int_equal(entry_name_parse(raw, &n, NULL), -ELOOP);
 }
 

@@ -70,9 +70,9 @@ int entry_name_parse(const char *raw, struct entry_name *ret, struct err *e)
 		if (len >= sizeof(n.base))
 			return err_say(
 				e, ENAMETOOLONG, "a part of its path has more than 255 bytes");
-		if (++depth > IMAGE_DEPTH_MAX)
+		if (++depth > IMAGE_TREE_DEPTH_MAX)
 			return err_say(
-				e, ELOOP, "it is more than %d folders deep", IMAGE_DEPTH_MAX);
+				e, ELOOP, "it is more than %d folders deep", IMAGE_TREE_DEPTH_MAX);
 		if (at)
 			path[at++] = '/';
 		memcpy(path + at, p, len);

@@ -18,7 +18,7 @@ enum name_kind {
 struct entry_name {
 	enum name_kind kind;
 	char parent[IMAGE_NAME_MAX + 1]; /* the folder; empty for the layer's root */
-	char base[256];			 /* the last part; empty for the layer's root itself */
+	char base[256];                  /* the last part; empty for the layer's root itself */
 };
 
 int entry_name_parse(const char *raw, struct entry_name *ret, struct err *e);

@@ -153,8 +153,8 @@ static int put_node(struct pack *p, int dir, const char *name, const char *path,
 		return err_set(e, -fd, "opening it");
 	if (S_ISREG(st.st_mode))
 		return put_file(p, fd, path, &st, e);
-	if (depth > IMAGE_DEPTH_MAX)
-		return err_say(e, ELOOP, "more than %d folders deep", IMAGE_DEPTH_MAX);
+	if (depth > IMAGE_TREE_DEPTH_MAX)
+		return err_say(e, ELOOP, "more than %d folders deep", IMAGE_TREE_DEPTH_MAX);
 	r = depth ? put_header(p, path, &st, NULL, e) : 0; /* the top's was written by put_top */
 	if (r == 0)
 		*ret_fd = take_fd(&fd);

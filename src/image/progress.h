@@ -16,6 +16,6 @@ struct progress {
 void progress_begin(struct progress *p, unsigned layer, const char *doing, uint64_t total);
 void progress_add(struct progress *p, uint64_t bytes);
 void progress_at(struct progress *p, uint64_t bytes); /* so far, all together */
-void progress_clear(struct progress *p);	      /* before any other line, and at the end */
+void progress_clear(struct progress *p);              /* before any other line, and at the end */
 
 #endif

@@ -298,7 +298,7 @@ int registry_open(
 	g->plain_http = o->plain_http;
 	g->max_bytes = o->max_bytes;
 	g->credential = o->credential;
-	n = http_create(o->plain_http			? PLAIN_ANYWHERE
+	n = http_create(o->plain_http                   ? PLAIN_ANYWHERE
 			: ref_host_is_loopback(r->host) ? PLAIN_HERE
 							: PLAIN_NOWHERE,
 		&g->http, e);

@@ -45,9 +45,9 @@ int bundle_open(
 	const struct oci_word *w, int work, uint64_t max_bytes, struct source **ret, struct err *e);
 
 struct registry_options {
-	bool plain_http;	/* also for hosts that are not this one */
+	bool plain_http;        /* also for hosts that are not this one */
 	const char *credential; /* "user:password", or NULL */
-	uint64_t max_bytes;	/* of one blob */
+	uint64_t max_bytes;     /* of one blob */
 };
 /* @r has a host. */
 int registry_open(

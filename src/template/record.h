@@ -16,7 +16,7 @@ enum record_kind { RECORD_LAYERS, RECORD_DIR };
 
 struct record {
 	enum record_kind kind;
-	bool by_root;	    /* made by root: ids are kept and overlay marks are trusted.* */
+	bool by_root;       /* made by root: ids are kept and overlay marks are trusted.* */
 	const char *source; /* the reference or oci: word that it was made from; "" when built */
 	const char *digest; /* of the image's manifest (of its configuration, from `docker save`) */
 	const char *created; /* when this record was made */

@@ -347,15 +347,30 @@ static int resolve_name(
 		shown);
 }
 
+static int resolve_host(
+	const char *state_dir, const char *spec, struct template *ret, struct err *e)
+{
+	char skeleton[WARD_PATH_MAX];
+	int r = template_host_skeleton(state_dir, skeleton, e);
+
+	if (r < 0)
+		return r;
+	template_init(ret, ROOT_HOST, spec);
+	ret->paths_ = strdup(skeleton);
+	if (!ret->paths_)
+		return err_set(e, ENOMEM, "reading template '%s'", spec);
+	ret->root.layers[0] = ret->paths_;
+	ret->root.layer_count = 1;
+	return 0;
+}
+
 int template_resolve(const char *state_dir, const char *spec, struct template *ret, struct err *e)
 {
 	const char *dir = str_after(spec, "dir:");
 
 	ret->needs_import = false;
-	if (str_eq(spec, "host")) {
-		template_init(ret, ROOT_HOST, spec);
-		return 0;
-	}
+	if (str_eq(spec, "host"))
+		return resolve_host(state_dir, spec, ret, e);
 	if (dir || spec[0] == '/' || spec[0] == '.')
 		return resolve_dir(state_dir, spec, dir ? dir : spec, ret, e);
 	if (str_after(spec, "oci:"))

@@ -17,12 +17,12 @@ struct record;
  */
 struct template
 {
-	struct plan_root root;	/* layers: absolute host directories, uppermost first */
+	struct plan_root root;  /* layers: absolute host directories, uppermost first */
 	const char *const *env; /* "K=V", NULL-terminated; never NULL */
-	const char *workdir;	/* NULL: nothing said */
-	const char *user;	/* NULL: nothing said */
+	const char *workdir;    /* NULL: nothing said */
+	const char *user;       /* NULL: nothing said */
 	const char *const *cmd; /* entry point and command, NULL-terminated; may be empty */
-	const char *digest;	/* of the image; "" when there is none */
+	const char *digest;     /* of the image; "" when there is none */
 	/* Set, with -ENOENT, for a word that `ward template import` could turn into a template. */
 	bool needs_import;
 
@@ -52,9 +52,9 @@ bool template_is_state(const char *state_dir, const char *path);
  * something of that name exists; otherwise the last ':' separates a tag.
  */
 struct oci_word {
-	char path[WARD_PATH_MAX];	 /* absolute, symlinks resolved */
+	char path[WARD_PATH_MAX];        /* absolute, symlinks resolved */
 	char tag[TEMPLATE_NAME_MAX + 1]; /* empty: none was written */
-	char name[32];			 /* the record it is kept under when no name is given */
+	char name[32];                   /* the record it is kept under when no name is given */
 	char source[WARD_PATH_MAX + TEMPLATE_NAME_MAX + 8]; /* "oci:PATH[:TAG]" in one spelling */
 	char stamp[96]; /* changes when the file (of a layout: its index.json) does */
 };

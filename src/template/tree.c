@@ -4,7 +4,7 @@
  *
  * Owns:  nothing.
  * Rules: works by descriptors, so that a link put in the way leads nowhere; holds one descriptor
- *        per level, so IMAGE_DEPTH_MAX bounds both the stack and the open files.
+ *        per level, so IMAGE_TREE_DEPTH_MAX bounds both the stack and the open files.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -73,10 +73,10 @@ static int remove_at(int dir, const char *name, dev_t dev, unsigned depth, struc
 		return 0;
 	if (r != -EISDIR && r != -EPERM)
 		return fail(e, r, name);
-	if (depth > IMAGE_DEPTH_MAX)
+	if (depth > IMAGE_TREE_DEPTH_MAX)
 		return err_say(e, ELOOP,
 			"a tree that is to be removed is more than %d folders deep",
-			IMAGE_DEPTH_MAX);
+			IMAGE_TREE_DEPTH_MAX);
 	fd = open_folder(dir, name);
 	if (fd == -ENOENT)
 		return 0;

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_AGENT_PROCESS_H
+#define WARD_AGENT_PROCESS_H
+
+#include "agent/state.h"
+
+extern const struct stream_ops process_ops;	/* pipes or a terminal of ours */
+extern const struct stream_ops process_fds_ops; /* the client's own descriptors */
+
+/* A terminal: our end, twice, and the command's end. Returns 0 or a negative errno. */
+struct pty {
+	int master, master_in, slave;
+};
+
+int pty_open(struct pty *p, unsigned rows, unsigned cols);
+
+#endif
