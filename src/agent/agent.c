@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include "agent/agent.h"
 #include "agent/state.h"
@@ -231,21 +232,37 @@ static void on_child(int sig)
 	(void)sig;
 }
 
+/*
+ * Every signal blocked but for SIGCHLD inside ppoll, and none ignored: what is ignored stays so
+ * over exec, and whoever started ward may have ignored some. By number, since the C libraries leave
+ * their own signals out.
+ */
+static void own_signals(sigset_t *ret_mask)
+{
+	static const uint64_t
+		to_default[4]; /* the kernel's struct sigaction: handler, flags, ... */
+	struct sigaction act = { .sa_handler = on_child };
+	uint64_t all = ~(uint64_t)0;
+
+	for (int sig = 1; sig < 32; sig++)
+		if (sig != SIGKILL && sig != SIGSTOP && sig != SIGCHLD)
+			syscall(SYS_rt_sigaction, sig, to_default, NULL, sizeof(all));
+	sigaction(SIGCHLD, &act, NULL);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
+	memset(ret_mask, 0xff, sizeof(*ret_mask));
+	sigdelset(ret_mask, SIGCHLD);
+}
+
 int agent_run(const struct agent_config *config)
 {
-	struct sigaction act = { .sa_handler = on_child };
 	struct agent *a = room_take(sizeof(*a));
-	sigset_t all, mask;
+	sigset_t mask;
 
 	if (!a)
 		return 1;
 	a->channel = config->channel;
 	a->not_init = config->not_init;
-	sigfillset(&all);
-	mask = all;
-	sigdelset(&mask, SIGCHLD);
-	sigprocmask(SIG_SETMASK, &all, NULL);
-	sigaction(SIGCHLD, &act, NULL);
+	own_signals(&mask);
 	if (a->not_init) {
 		a->pid = getpid();
 		if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)

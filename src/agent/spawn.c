@@ -6,13 +6,15 @@
  * Rules: the child shares our memory and we stand still until it has exec'd or ended: nothing is
  *        copied, and its failure is a value we read, with no pipe between. So, below child(): no
  *        malloc, no lock, no cleanup handler, and only its own stack and struct spawn are written.
- *        All signals are blocked when we come here, so no handler runs in it.
+ *        All signals are blocked when we come here, so no handler runs in it; none is ignored, so
+ *        exec leaves every one at its default.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/ioctl.h>
@@ -67,19 +69,6 @@ static int become(const struct identity *who)
 	return syscall(SYS_setresuid, who->uid, who->uid, who->uid) < 0 ? -errno : 0;
 }
 
-/* Ignored signals stay ignored over exec, and whoever started ward may have ignored some. */
-static void reset_signals(void)
-{
-	struct sigaction act = { .sa_handler = SIG_DFL };
-	sigset_t none;
-
-	for (int sig = 1; sig < 32; sig++)
-		if (sig != SIGKILL && sig != SIGSTOP)
-			sigaction(sig, &act, NULL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-}
-
 /* Comes back only with an errno. A file with no format of its own is a shell script. */
 static int exec_file(const struct spawn *s, const char *file)
 {
@@ -128,6 +117,7 @@ static int exec_search(const struct spawn *s)
 static int child(void *arg)
 {
 	struct spawn *s = arg;
+	uint64_t none = 0;
 	int r;
 
 	setsid();
@@ -141,7 +131,8 @@ static int child(void *arg)
 		return fail(s, START_STEP_USER, -r);
 	if (s->cwd && chdir(s->cwd) < 0)
 		return fail(s, START_STEP_CWD, errno);
-	reset_signals();
+	/* As a number, so that those which the C library keeps for itself are open too. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	return fail(s, START_STEP_EXEC, exec_search(s));
 }
 

@@ -25,8 +25,9 @@ struct spawn {
 };
 
 /*
- * Starts it in a session of its own, with every signal at its default and no descriptor but the
- * three. The pid; or a negative errno, with s->step set. No process is left behind then.
+ * Starts it in a session of its own, with no signal blocked and no descriptor but the three. The
+ * caller has all signals blocked and none ignored. The pid; or a negative errno, with s->step set.
+ * No process is left behind then.
  */
 pid_t spawn(struct spawn *s, void *stack, size_t stack_size);
 

@@ -222,16 +222,16 @@ int user_resolve_in(const char *passwd, const char *group, const char *text, str
 		return err_say(e, ENOENT, "user '%.40s' is not in %s", copy, passwd);
 	if (r == 0)
 		who.uid = who.gid = n;
-	r = 1;
-	if (named_group && number(named_group, &n))
-		who.gid = n;
+	r = 0;
+	if (named_group && number(named_group, &who.gid))
+		named_group = NULL;
 	else if (named_group)
 		r = find_group(group, named_group, &who.gid);
 	else if (*who.name)
-		r = find_groups_of(group, &who) < 0 ? -EIO : 1;
+		r = find_groups_of(group, &who);
 	if (r < 0)
 		return err_set(e, -r, "reading %s", group);
-	if (r == 0)
+	if (r == 0 && named_group)
 		return err_say(e, ENOENT, "group '%.40s' is not in %s", named_group, group);
 	*ret = who;
 	return 0;

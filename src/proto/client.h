@@ -129,6 +129,7 @@ struct proto_event {
 	uint32_t version;    /* HELLO */
 	uint32_t pid;	     /* OPENED of START */
 	uint64_t bytes;	     /* CREDIT; OK of WRITE: how much is in the file */
+	uint32_t cost;	     /* DATA, ENTRY, EVENT: what it takes of the stream's credit */
 	const uint8_t *data; /* DATA */
 	uint32_t data_len;
 	struct proto_exit exit;

@@ -193,7 +193,7 @@ static int read_data(struct proto_event *ev, const struct frame *f)
 		return -EPROTO;
 	ev->of_stderr = f->flags & DATA_ERR;
 	ev->data = f->data;
-	ev->data_len = f->len;
+	ev->data_len = ev->cost = f->len;
 	return 0;
 }
 
@@ -215,6 +215,8 @@ int proto_event_read(struct proto_event *ev, const struct frame *f)
 			values_read(&v, f->data, f->len, kinds[i].needed, kinds[i].allowed, &tag) <
 				0)
 			return -EPROTO;
+		if (f->type == PROTO_ENTRY || f->type == PROTO_EVENT)
+			ev->cost = f->len;
 		ev->of_stderr = f->type == PROTO_END && (f->flags & DATA_ERR);
 		return kinds[i].read ? kinds[i].read(ev, &v, f) : 0;
 	}

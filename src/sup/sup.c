@@ -128,7 +128,7 @@ static void kill_box(struct sup *s)
 {
 	if (s->killed)
 		return;
-	s->killed = true;
+	s->killed = s->seen->killed = true;
 	box_kill(s->box);
 }
 
@@ -394,11 +394,15 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 	stdio_drain(&s->io);
 	s->seen->output_bytes += s->io.out_bytes;
 	s->seen->output_over |= s->io.over;
+	s->seen->output_lost = s->io.lost;
 	if (!s->judged)
 		box_measure(s->box, &s->usage);
 	box_reap(s->box, &status, &s->usage);
 	if (!s->judged)
 		judge(s, status);
+	/* Killed all at once, they are not added up by the kernel. */
+	if (s->killed)
+		s->usage.written_bytes = UINT64_MAX;
 	ret->usage = s->usage;
 }
 

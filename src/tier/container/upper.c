@@ -26,7 +26,7 @@
 #include "host/host.h"
 #include "tier/container/container.h"
 
-enum { INODES_BASE = 65536, BYTES_PER_INODE = 8192 };
+enum { INODES_BASE = 65536, BYTES_PER_INODE = 8192, LOOP_BYTES_MIN = 1 << 20 };
 
 static int upper_tmpfs(const struct plan *plan, int *ret_fd, struct err *e)
 {
@@ -65,6 +65,7 @@ static int format(int file, uint64_t bytes, struct err *e)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", 3);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, file, 3);
 	r = posix_spawn(&pid, argv[0], &actions, NULL, argv, no_env);
 	posix_spawn_file_actions_destroy(&actions);
@@ -115,6 +116,8 @@ static int upper_loop(const struct plan *plan, int *ret_fd, struct err *e)
 
 	if (file < 0)
 		return err_set(e, -file, "making an unnamed file in %s", plan->state_dir);
+	if (plan->limits.disk_bytes < LOOP_BYTES_MIN)
+		return err_say(e, EINVAL, "--disk must be 1M or more with --upper disk");
 	r = format(file, plan->limits.disk_bytes, e);
 	if (r < 0)
 		return r;
