@@ -2,6 +2,8 @@
 #ifndef WARD_STORE_TREE_H
 #define WARD_STORE_TREE_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 /*

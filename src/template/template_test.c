@@ -125,7 +125,7 @@ static void loopback_hosts(void **state)
 static void names_become_files_and_back(void **state)
 {
 	static const char *const names[] = { "py3", "a.b_c-d", "localhost:5000/x/y:1",
-		"r.test/x@sha256:" HEX };
+		("r.test/x@sha256:" HEX) };
 	char file[TEMPLATE_NAME_MAX + 1];
 
 	(void)state;
