@@ -4,6 +4,8 @@
 
 #include <stddef.h>
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 /*
