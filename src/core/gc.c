@@ -19,7 +19,8 @@
 #include "core/sweep.h"
 #include "host/host.h"
 #include "store/kept.h"
-#include "store/tree.h"
+#include "host/tree.h"
+#include "store/trash.h"
 
 enum { DENTS_BYTES = 4096, BOXES_BYTES_MAX = 64 << 20 };
 

@@ -47,13 +47,15 @@ static const char *const base_env[] = {
 	"LANG=C.UTF-8",
 };
 
+static const char *const root_env[] = { "HOME=/root", "USER=root", "LOGNAME=root" };
+
 struct run {
 	const struct run_request *req;
 	struct trail trail;
 	struct decision decision;
 	struct template tmpl;
 	struct plan plan;
-	const char *env[ENV_VARS_MAX + ARRAY_LEN(base_env) + 2];
+	const char *env[ENV_VARS_MAX + ARRAY_LEN(base_env) + ARRAY_LEN(root_env) + 2];
 	int state_fd;
 	struct slot slot;
 	struct box *box;
@@ -154,6 +156,19 @@ static bool has_variable(const char *const *env, unsigned count, const char *ass
 	return false;
 }
 
+static bool is_root(const char *user)
+{
+	return str_eq(user, "0") || str_eq(user, "root") || str_eq(user, "0:0") || str_eq(user, "root:root");
+}
+
+static unsigned add_env(struct run *run, unsigned n, const char *const *env, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!has_variable(run->env, n, env[i]))
+			run->env[n++] = env[i];
+	return n;
+}
+
 /* Later ones win: ward's, the template's, the caller's. None of ward's own environment gets in. */
 static int fill_env(struct run *run, struct err *e)
 {
@@ -172,9 +187,11 @@ static int fill_env(struct run *run, struct err *e)
 	while (t-- > 0)
 		if (!has_variable(run->env, n, from_template[t]))
 			run->env[n++] = from_template[t];
-	for (size_t i = 0; i < ARRAY_LEN(base_env); i++)
-		if (!has_variable(run->env, n, base_env[i]))
-			run->env[n++] = base_env[i];
+	n = add_env(run, n, base_env, ARRAY_LEN(base_env));
+	/* Anyone else's home is in the template's passwd, where the agent looks. The workspace tier
+	 * has homes of its own. */
+	if (!run->plan.user && run->plan.wall != WALL_WORKSPACE)
+		n = add_env(run, n, root_env, ARRAY_LEN(root_env));
 	if (req->tty && str_fmt(run->term, sizeof(run->term), "TERM=%s", term ? term : "xterm") == 0 &&
 		!has_variable(run->env, n, run->term))
 		run->env[n++] = run->term;
@@ -193,43 +210,50 @@ static void fill_limits(struct plan_limits *l, enum wall wall)
 		l->disk_bytes = l->memory_bytes / 2;
 }
 
-static int fill_plan(struct run *run, struct err *e)
+/* What is known before the template is. */
+static void fill_plan(struct run *run)
 {
 	const struct run_request *req = run->req;
 	struct plan *p = &run->plan;
-	int r = id_make(p->id);
 
-	if (r < 0)
-		return err_set(e, -r, "making an id");
 	p->state_dir = req->state_dir;
-	p->root = run->tmpl.root;
-	memcpy(p->mounts, req->mounts, sizeof(p->mounts));
+	memcpy(p->mounts, req->mounts, req->mount_count * sizeof(p->mounts[0]));
 	p->mount_count = req->mount_count;
-	memcpy(p->sources, req->sources, sizeof(p->sources));
+	memcpy(p->sources, req->sources, req->source_count * sizeof(p->sources[0]));
 	p->source_count = req->source_count;
 	p->upper = req->upper;
 	p->net = req->net;
 	p->limits = req->limits;
 	fill_limits(&p->limits, p->wall);
-	p->argv = req->argv[0] ? req->argv : run->tmpl.cmd;
-	if (!p->argv || !p->argv[0])
-		return err_say(e, EINVAL, "no command: give one after '--' (this template has none of its own)");
-	p->workdir = req->workdir ? req->workdir : run->tmpl.workdir;
-	p->user = req->user ? req->user : run->tmpl.user;
-	/* Named, so that the agent gives it a home. The workspace tier runs as the caller. */
-	if (!p->user && p->wall != WALL_WORKSPACE)
-		p->user = "0";
+	p->workdir = req->workdir;
+	p->user = req->user;
 	p->hostname = p->id;
 	p->tty = req->tty;
 	p->keep = req->keep;
 	p->report = req->json_fd >= 0;
-	p->caller_uid = getuid();
 	p->caller_gid = getgid();
 	p->args = req->args;
 	p->args_len = req->args_len;
-	r = fill_env(run, e);
+}
+
+/* What the template adds where the caller said nothing. */
+static int fill_from_template(struct run *run, struct err *e)
+{
+	struct plan *p = &run->plan;
+
+	p->root = run->tmpl.root;
+	if (!p->argv[0])
+		p->argv = run->tmpl.cmd;
+	if (!p->argv || !p->argv[0])
+		return err_say(e, EINVAL, "no command: give one after '--' (this template has none of its own)");
+	if (!p->workdir)
+		p->workdir = run->tmpl.workdir;
+	if (!p->user)
+		p->user = run->tmpl.user;
+	if (p->user && is_root(p->user))
+		p->user = NULL; /* what the agent is anyway; it need not look into passwd */
 	p->env = run->env;
-	return r;
+	return fill_env(run, e);
 }
 
 /* The name server of the host, for a sandbox that shares its network. */
@@ -257,10 +281,6 @@ static int write_down(struct run *run, struct err *e)
 	p->slot = run->slot.number;
 	if (geteuid() == 0)
 		p->id_base = ID_BASE + p->slot * SANDBOX_IDS;
-	r = box_prepare(p, &run->trail, &run->box, e);
-	trail_begin(&run->trail, STEP_RECORD);
-	if (r < 0)
-		return r;
 	record.undo = box_undo(run->box, &record.undo_count);
 	return slot_write(&run->slot, &record, e);
 }
@@ -379,6 +399,8 @@ static void explain(const struct run *run)
 {
 	const struct run_end *end = &run->end;
 
+	if (run->seen.output_lost)
+		fprintf(stderr, "ward run: writing the command's output: %s\n", strerror(run->seen.output_lost));
 	if (run->req->quiet || (end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
 		return;
 	if (end->cause == END_EXITED)
@@ -406,19 +428,39 @@ static int report(struct run *run, struct err *e)
 	return report_json(&in, run->req->json_fd, e);
 }
 
+/* A run that policy refuses is a decision too, and somebody asked for it. */
+static int refuse(struct run *run, int r, const struct err *e)
+{
+	struct err later = { 0 };
+
+	if (state_open(run->req->state_dir, &run->state_fd, &later) < 0 ||
+		report_refusal(run->state_fd, &run->plan, &run->decision, e, &later) < 0)
+		fprintf(stderr, "ward run: warning: %s\n", later.msg);
+	run->end_written = true;
+	return r;
+}
+
 static int go(struct run *run, struct err *e)
 {
-	int r = decide(run, e);
+	int r = id_make(run->plan.id);
 
 	if (r < 0)
-		return r;
+		return err_set(e, -r, "making an id");
+	run->plan.argv = run->req->argv;
+	run->plan.caller_uid = getuid();
+	r = decide(run, e);
+	if (r < 0)
+		return refuse(run, r, e);
 	run->plan.wall = run->decision.chosen;
-	r = find_template(run, e);
+	fill_plan(run);
+	add_resolver(&run->plan);
+	r = box_prepare(&run->plan, &run->trail, &run->box, e);
 	if (r == 0)
-		r = fill_plan(run, e);
+		r = find_template(run, e);
+	if (r == 0)
+		r = fill_from_template(run, e);
 	if (r < 0)
 		return r;
-	add_resolver(&run->plan);
 	trail_begin(&run->trail, STEP_RECORD);
 	r = state_open(run->req->state_dir, &run->state_fd, e);
 	if (r == 0)
@@ -457,7 +499,8 @@ int core_run(const struct run_request *req, struct err *e)
 		fprintf(stderr, "ward run: warning: %s\n", later.msg);
 	if (r == 0)
 		explain(run);
-	status = run->end.status;
+	/* The command may think that all is well; whoever waits for its output must not. */
+	status = run->seen.output_lost && run->end.status == 0 ? STATUS_WARD : run->end.status;
 	if (run->state_fd >= 0)
 		close(run->state_fd);
 	template_done(&run->tmpl);

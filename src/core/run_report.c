@@ -161,6 +161,24 @@ int report_start(int state_fd, const struct plan *plan, const struct decision *d
 	return r;
 }
 
+int report_refusal(int state_fd, const struct plan *plan, const struct decision *decision, const struct err *why,
+	struct err *e)
+{
+	struct buf b;
+	int r;
+
+	buf_init(&b, RUN_REPORT_MAX);
+	json_str(&b, "id", plan->id);
+	json_i64(&b, "uid", plan->caller_uid);
+	json_str(&b, "refused", why->msg);
+	add_decision(&b, decision);
+	add_command(&b, plan->argv);
+	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long") :
+		    audit_append(state_fd, "run.refused", &b, e);
+	buf_done(&b);
+	return r;
+}
+
 int report_end(int state_fd, const struct plan *plan, const struct sighting *seen, const struct run_end *end,
 	struct err *e)
 {

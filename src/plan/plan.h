@@ -82,7 +82,10 @@ struct plan {
 	bool keep;
 	bool report; /* somebody will read the resource use: collect what costs extra */
 
-	/* Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root. */
+	/*
+	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root. These
+	 * two, the root and what a template says are filled after prepare: see core/run.c.
+	 */
 	uint32_t id_base;
 	unsigned slot;
 	uid_t caller_uid;

@@ -2,17 +2,23 @@
 #ifndef WARD_STORE_TESTDIR_H
 #define WARD_STORE_TESTDIR_H
 
-/* A state directory of its own for each unit test of this folder. Include after cmocka.h. */
+/* A state directory of its own for each unit test of this folder. */
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <cmocka.h>
 
 #include "base/limits.h"
 #include "base/str.h"
 #include "store/state.h"
-#include "store/tree.h"
+#include "host/tree.h"
+#include "store/trash.h"
 
 struct testdir {
 	char root[64];  /* of the test: "<root>/state" is the state directory */

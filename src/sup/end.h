@@ -43,6 +43,8 @@ struct sighting {
 	bool operator_killed;                  /* a signal to ward could not be passed on, or insisted */
 	int operator_signal;                   /* the last signal that was passed on; 0: none */
 	uint64_t output_bytes;
+	int output_lost; /* errno: what the command wrote could not be written on */
+	bool killed;     /* by ward: what its processes used is not known in full */
 	struct denial denials[DENIALS_MAX];
 	unsigned denial_count;
 };

@@ -60,13 +60,9 @@ static int open_in(struct stdio *s, uid_t owner, struct err *e)
 
 	if (fstat(0, &st) == 0) {
 		/* Read by the command alone, and no further than it likes. */
-		if (is_anonymous_pipe(0, &st)) {
+		if (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)) {
 			s->give[0] = 0;
-			return give_to(0, owner, e);
-		}
-		if (S_ISREG(st.st_mode)) {
-			s->give[0] = 0;
-			return 0;
+			return is_anonymous_pipe(0, &st) ? give_to(0, owner, e) : 0;
 		}
 	}
 	r = make_pipe(p, owner, e);
@@ -194,12 +190,18 @@ static bool relay_read(struct relay *r)
 }
 
 /* One write; false when the other side is gone. */
-static bool relay_write(struct relay *r, size_t most)
+static bool relay_write(struct stdio *s, struct relay *r, size_t most)
 {
 	ssize_t n = write(r->to, r->data + r->at, r->len < most ? r->len : most);
 
-	if (n < 0)
-		return errno == EINTR || errno == EAGAIN;
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return true;
+	if (n < 0) {
+		/* A reader that went away is the command's business: SIGPIPE tells it. */
+		if (errno != EPIPE && r != &s->in && !s->lost)
+			s->lost = errno;
+		return false;
+	}
 	r->at += (size_t)n;
 	r->len -= (size_t)n;
 	return true;
@@ -222,7 +224,7 @@ static void relay_work(struct stdio *s, struct relay *r, const struct pollfd *p)
 	if (!p->revents)
 		return;
 	if (r->len) {
-		good = relay_write(r, PIPE_BUF);
+		good = relay_write(s, r, PIPE_BUF);
 	} else {
 		good = relay_read(r);
 		if (good && r->len && r != &s->in)
@@ -259,12 +261,12 @@ void stdio_drain(struct stdio *s)
 			bool good = true;
 
 			while (good && r->len)
-				good = relay_write(r, RELAY_BYTES);
+				good = relay_write(s, r, RELAY_BYTES);
 			if (!good || s->over || !relay_read(r))
 				break;
 			count_out(s, r);
 		}
-		while (r->from >= 0 && r->len && relay_write(r, RELAY_BYTES))
+		while (r->from >= 0 && r->len && relay_write(s, r, RELAY_BYTES))
 			;
 		relay_close(r);
 	}

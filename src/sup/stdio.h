@@ -29,6 +29,7 @@ struct stdio {
 	struct relay in, out[2];
 	uint64_t out_bytes, out_max; /* max 0: no limit */
 	bool over;                   /* more than out_max came */
+	int lost;                    /* errno of output that could not be written; 0: none */
 };
 
 /* @owner: the host id of the sandbox's root, which may then open /dev/stdout; 0: leave it. */

@@ -64,18 +64,52 @@ static int catch_signals(struct sup *s, struct err *e)
 	return 0;
 }
 
+static bool is_set(const char *const *env, const char *assignment)
+{
+	size_t n = strcspn(assignment, "=") + 1;
+
+	for (; env && *env; env++)
+		if (strncmp(*env, assignment, n) == 0)
+			return true;
+	return false;
+}
+
+/* What the plan says, and what the tier adds to it without overruling it. */
+static const char **join_env(const char *const *plan, const char *const *tier)
+{
+	const char **env;
+	size_t n = 0, t = 0;
+
+	while (plan && plan[n])
+		n++;
+	while (tier && tier[t])
+		t++;
+	env = calloc(n + t + 1, sizeof(*env));
+	if (!env)
+		return NULL;
+	if (n)
+		memcpy(env, plan, n * sizeof(*env));
+	for (size_t i = 0; i < t; i++)
+		if (!is_set(plan, tier[i]))
+			env[n++] = tier[i];
+	return env;
+}
+
 static int send_start(struct sup *s, struct err *e)
 {
+	own_mem const char **env = join_env(s->plan->env, box_env(s->box));
 	struct proto_start start = {
 		.stream = STREAM,
 		.flags = START_LAST,
 		.argv = s->plan->argv,
-		.env = s->plan->env,
-		.cwd = s->plan->workdir,
+		.env = env,
+		.cwd = box_workdir(s->box) ? box_workdir(s->box) : s->plan->workdir,
 		.user = s->plan->user,
 	};
 	int r;
 
+	if (!env)
+		return err_set(e, ENOMEM, "preparing the command's environment");
 	if (!s->plan->tty) {
 		start.flags |= START_STDIO_FDS;
 		r = proto_send_start(&s->conn, &start, s->io.give, 3, e);
@@ -94,7 +128,7 @@ static void kill_box(struct sup *s)
 {
 	if (s->killed)
 		return;
-	s->killed = true;
+	s->killed = s->seen->killed = true;
 	box_kill(s->box);
 }
 
@@ -360,11 +394,15 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 	stdio_drain(&s->io);
 	s->seen->output_bytes += s->io.out_bytes;
 	s->seen->output_over |= s->io.over;
+	s->seen->output_lost = s->io.lost;
 	if (!s->judged)
 		box_measure(s->box, &s->usage);
 	box_reap(s->box, &status, &s->usage);
 	if (!s->judged)
 		judge(s, status);
+	/* Killed all at once, they are not added up by the kernel. */
+	if (s->killed)
+		s->usage.written_bytes = UINT64_MAX;
 	ret->usage = s->usage;
 }
 

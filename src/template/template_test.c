@@ -12,6 +12,7 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
+#include "host/tree.h"
 #include "template/record.h"
 #include "template/ref.h"
 #include "template/template.h"
@@ -250,7 +251,7 @@ static void words_resolve(void **state)
 	assert_true(t.needs_import);
 
 	assert_int_equal(str_fmt(path, sizeof(path), "%s/templates", dir), 0);
-	assert_int_equal(mkdir(path, 0700), 0);
+	assert_true(mkdir(path, 0700) == 0 || errno == EEXIST); /* `host` made it */
 	assert_int_equal(str_fmt(path, sizeof(path), "%s/templates/py3", dir), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
 	put(path, "template", "kind=dir\nlayer=/usr\nenv=A=1\ncmd=sh\n");
@@ -277,12 +278,7 @@ static void words_resolve(void **state)
 	assert_int_equal(template_resolve(dir, word, &t, &e), -ENOENT);
 	assert_true(t.needs_import);
 
-	assert_int_equal(str_fmt(word, sizeof(word), "%s/template", path), 0);
-	assert_int_equal(unlink(word), 0);
-	assert_int_equal(rmdir(path), 0);
-	assert_int_equal(str_fmt(path, sizeof(path), "%s/templates", dir), 0);
-	assert_int_equal(rmdir(path), 0);
-	assert_int_equal(rmdir(dir), 0);
+	assert_int_equal(tree_remove(dir, &e), 0);
 }
 
 int main(void)

@@ -25,7 +25,7 @@
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
-static const char *const v1_names[CGROUP_PARTS] = { "memory", "pids", "cpu" };
+static const char *const v1_names[CGROUP_PARTS] = { "memory", "pids", "cpu", "cpuacct" };
 
 enum { CPU_PERIOD_US = 100000 };
 
@@ -45,8 +45,11 @@ static bool part_needed(const struct plan *plan, enum cgroup_part part)
 		return l->memory_bytes != 0;
 	case CGROUP_PIDS:
 		return l->pids != 0;
-	default:
+	case CGROUP_CPU:
 		return l->cpu_milli != 0 || l->cpu_weight != 0;
+	default:
+		/* Only to count, for a report: one folder more. */
+		return plan->report;
 	}
 }
 
@@ -84,6 +87,11 @@ static int own_path(const char *table, const char *name, char *ret, size_t cap)
 	return -ENOENT;
 }
 
+static bool same_hierarchy(const char *table)
+{
+	return strstr(table, "cpu,cpuacct") || strstr(table, "cpuacct,cpu");
+}
+
 static int plan_v1(struct cgroup *cg, const struct plan *plan, const char *table, struct err *e)
 {
 	for (int i = 0; i < CGROUP_PARTS; i++) {
@@ -93,6 +101,9 @@ static int plan_v1(struct cgroup *cg, const struct plan *plan, const char *table
 		if (!part_needed(plan, (enum cgroup_part)i))
 			continue;
 		r = own_path(table, v1_names[i], own, sizeof(own));
+		/* Where cpu and cpuacct are one hierarchy, one folder is enough for both. */
+		if (i == CGROUP_CPUACCT && cg->path[CGROUP_CPU][0] && same_hierarchy(table))
+			continue;
 		if (r == 0)
 			r = str_fmt(cg->path[i], sizeof(cg->path[i]), CGROUP_ROOT "/%s%s%sward-%s", v1_names[i],
 				own, str_eq(own, "/") ? "" : "/", plan->id);
@@ -251,7 +262,7 @@ static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, st
 	case CGROUP_PIDS:
 		r = put_u64(cg, part, "pids.max", l->pids, e);
 		break;
-	default:
+	case CGROUP_CPU:
 		if (l->cpu_milli)
 			r = put_u64(cg, part, "cpu.cfs_period_us", CPU_PERIOD_US, e);
 		if (l->cpu_milli && r == 0)
@@ -259,6 +270,9 @@ static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, st
 		/* v2's weight of 100 is v1's 1024 shares. */
 		if (l->cpu_weight && r == 0)
 			r = put_u64(cg, part, "cpu.shares", (uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
+		break;
+	default:
+		break;
 	}
 	return r;
 }
@@ -430,9 +444,14 @@ static uint64_t count_or_0(uint64_t v)
 	return v == UINT64_MAX ? 0 : v;
 }
 
+static uint64_t to_us(uint64_t ns)
+{
+	return ns == UINT64_MAX ? ns : ns / 1000;
+}
+
 void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 {
-	int memory = cg->dir[CGROUP_MEMORY];
+	int memory = cg->dir[CGROUP_MEMORY], cpuacct = cg->dir[CGROUP_CPUACCT];
 	int pids = cg->kind == CGROUP_V2 ? cg->dir[0] : cg->dir[CGROUP_PIDS];
 
 	if (memory >= 0 && cg->kind == CGROUP_V1) {
@@ -444,6 +463,10 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 			usage->memory_peak_bytes = single(memory, "memory.peak");
 		usage->oom_kills = count_or_0(keyed(memory, "memory.events", "oom_kill"));
 	}
+	if (all && cg->kind == CGROUP_V1)
+		usage->cpu_us = to_us(single(cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
+	else if (all && cg->kind == CGROUP_V2)
+		usage->cpu_us = keyed(cg->dir[0], "cpu.stat", "usage_usec");
 	if (pids >= 0) {
 		usage->pids_refused = count_or_0(keyed(pids, "pids.events", "max"));
 		if (all)

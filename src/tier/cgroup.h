@@ -13,7 +13,7 @@
  * per controller that is needed), a v2 one has one.
  */
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
-enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_PARTS };
+enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PARTS };
 
 struct cgroup {
 	enum cgroup_kind kind;

@@ -229,8 +229,9 @@ int box_reap(struct box *box, int *ret_status, struct usage *usage)
 		if (errno != EINTR)
 			return -errno;
 	box->pid = 0;
-	usage->cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
-			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+	if (usage->cpu_us == UINT64_MAX)
+		usage->cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
+				(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
 	if (usage->memory_peak_bytes == UINT64_MAX)
 		usage->memory_peak_bytes = (uint64_t)ru.ru_maxrss * 1024;
 	*ret_status = box->status;

@@ -35,8 +35,7 @@ struct container {
 	bool rooted;
 	bool new_time;
 	bool upper_is_ours; /* attached in our own mount namespace: not handed over */
-	const char *bind_names[BINDS_MAX]; /* below the root, without the slash: "usr" */
-	unsigned bind_count;
+	unsigned binds; /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count; /* ids mapped from 0 on */
 	char kept[WARD_PATH_MAX]; /* boxes/<id>, with --keep */
 	int tasks[CGROUP_PARTS]; /* the first process: its cgroups, handed over */
@@ -60,6 +59,9 @@ static inline bool needs_handover(const struct container *c)
 int ids_plan(struct container *c, struct err *e);
 int ids_write(const struct container *c, pid_t pid, struct err *e);  /* by ward, from outside */
 int ids_write_own(uid_t uid, gid_t gid, struct err *e);              /* by the first process */
+
+/* What the host template takes from the host: a folder's name without the slash, or NULL. */
+const char *bind_name(unsigned i);
 
 /* mounts.c: as root, from outside */
 void mounts_init(struct mounts *t);

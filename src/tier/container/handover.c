@@ -16,7 +16,7 @@ enum { HANDOVER_MAX = 4 + BINDS_MAX + MOUNTS_MAX + LAYERS_MAX + CGROUP_PARTS };
 
 struct counts {
 	unsigned char dev, upper, binds, mounts, tasks;
-	unsigned lowers;
+	unsigned lowers, bind_bits;
 };
 
 static void add(int *fds, unsigned *count, const int *from, unsigned n)
@@ -34,6 +34,7 @@ int handover_send(struct container *c, int channel, struct err *e)
 		.binds = (unsigned char)t->bind_count,
 		.mounts = (unsigned char)t->mount_count,
 		.lowers = t->lower_count,
+		.bind_bits = c->binds,
 	};
 	int fds[HANDOVER_MAX];
 	unsigned count = 0;
@@ -90,6 +91,7 @@ int handover_receive(struct container *c, int channel, struct err *e)
 	take(t->mounts, fds, &at, n.mounts);
 	take(t->lowers, fds, &at, n.lowers);
 	t->bind_count = n.binds;
+	c->binds = n.bind_bits;
 	t->mount_count = n.mounts;
 	t->lower_count = n.lowers;
 	return 0;

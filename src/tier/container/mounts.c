@@ -16,11 +16,19 @@
 #include <sys/stat.h>
 
 #include "abi/newer.h"
+#include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/container/container.h"
 #include "tier/container/overlay.h"
+
+const char *bind_name(unsigned i)
+{
+	static const char *const names[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+
+	return i < ARRAY_LEN(names) ? names[i] : NULL;
+}
 
 void mounts_init(struct mounts *t)
 {
@@ -134,12 +142,16 @@ static int make_binds(struct container *c, int user_ns, struct err *e)
 {
 	struct mounts *t = &c->tree;
 
-	for (unsigned i = 0; i < c->bind_count; i++) {
-		char path[WARD_PATH_MAX];
-		int r = str_fmt(path, sizeof(path), "/%s", c->bind_names[i]);
+	for (unsigned i = 0; bind_name(i); i++) {
+		char path[16];
+		int r;
 
+		if (!(c->binds & 1u << i))
+			continue;
+		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, user_ns, &t->binds[i], e);
+			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, user_ns,
+				&t->binds[t->bind_count], e);
 		if (r < 0)
 			return r;
 		t->bind_count++;

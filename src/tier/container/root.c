@@ -62,15 +62,17 @@ static int make_own_views(struct container *c, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
 	struct mounts *t = &c->tree;
-	char path[WARD_PATH_MAX];
+	char path[16];
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < plan->root.layer_count; i++, t->lower_count++)
 		r = own_view(plan->root.layers[i], WARD_MOUNT_ATTR_RDONLY, &t->lowers[i], e);
-	for (unsigned i = 0; r == 0 && i < c->bind_count; i++, t->bind_count++) {
-		r = str_fmt(path, sizeof(path), "/%s", c->bind_names[i]);
+	for (unsigned i = 0; r == 0 && bind_name(i); i++) {
+		if (!(c->binds & 1u << i))
+			continue;
+		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = own_view(path, WARD_MOUNT_ATTR_RDONLY, &t->binds[i], e);
+			r = own_view(path, WARD_MOUNT_ATTR_RDONLY, &t->binds[t->bind_count++], e);
 	}
 	for (unsigned i = 0; r == 0 && i < plan->mount_count; i++, t->mount_count++) {
 		const struct plan_mount *m = &plan->mounts[i];
@@ -302,51 +304,37 @@ static const struct {
 	{ "timer_list", MASK_FILE },
 };
 
+/* What covers @name; -ENOENT when this kernel has no such thing to hide. */
 static int mask_source(int proc, const char *name, enum mask how, int empty)
 {
 	struct ward_mount_attr attr = { .attr_set = WARD_MOUNT_ATTR_RDONLY };
 	int fd, r;
 
-	switch (how) {
-	case MASK_FILE:
+	/* A mount that is made and not used costs a grace period: look first. */
+	if (how != MASK_READ_ONLY && faccessat(proc, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (how == MASK_FILE)
 		return host_open_tree(AT_FDCWD, "dev/null", WARD_OPEN_TREE_CLONE);
-	case MASK_DIR:
+	if (how == MASK_DIR)
 		return host_open_tree(empty, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH);
-	default:
-		fd = host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
-		if (fd < 0)
-			return fd;
-		r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
-		if (r < 0)
-			close(fd);
-		return r < 0 ? r : fd;
-	}
+	fd = host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
+	if (fd < 0)
+		return fd;
+	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
+	if (r < 0)
+		close(fd);
+	return r < 0 ? r : fd;
 }
 
-static int mask_proc(int proc, struct err *e)
+static int mask_proc(int proc, int empty, struct err *e)
 {
-	own_fd int empty = -1;
-
 	for (size_t i = 0; i < ARRAY_LEN(masks); i++) {
-		own_fd int source = -1;
+		own_fd int source = mask_source(proc, masks[i].name, masks[i].how, empty);
 		int r;
 
-		if (faccessat(proc, masks[i].name, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno == ENOENT)
-				continue; /* this kernel has no such thing to hide */
-			return err_set(e, errno, "looking for /proc/%s", masks[i].name);
-		}
-		if (masks[i].how == MASK_DIR && empty < 0) {
-			static const char *const options[] = { "mode", "0555", "size", "4k", NULL };
-
-			r = new_fs("tmpfs", options, WARD_MOUNT_ATTR_RDONLY, &empty, e);
-			if (r < 0)
-				return r;
-			r = host_move_mount(empty, proc, masks[i].name);
-		} else {
-			source = mask_source(proc, masks[i].name, masks[i].how, empty);
-			r = source < 0 ? source : host_move_mount(source, proc, masks[i].name);
-		}
+		if (source == -ENOENT)
+			continue;
+		r = source < 0 ? source : host_move_mount(source, proc, masks[i].name);
 		if (r < 0)
 			return err_set(e, -r, "masking /proc/%s", masks[i].name);
 	}
@@ -399,8 +387,10 @@ static int attach_mounts(const struct container *c, struct err *e)
 
 static int attach_binds(const struct container *c, struct err *e)
 {
-	for (unsigned i = 0; i < c->bind_count; i++) {
-		int r = attach_top(c->tree.binds[i], c->bind_names[i], e);
+	unsigned at = 0;
+
+	for (unsigned i = 0; bind_name(i); i++) {
+		int r = c->binds & 1u << i ? attach_top(c->tree.binds[at++], bind_name(i), e) : 0;
 
 		if (r < 0)
 			return r;
@@ -415,6 +405,7 @@ int root_enter(struct container *c, struct trail *t, struct err *e)
 	int nodes[DEV_NODES];
 	bool bind_nodes = c->tree.dev < 0;
 	own_fd int proc = -1;
+	own_fd int empty = -1;
 	int r;
 
 	trail_begin(t, STEP_ROOT);
@@ -438,13 +429,17 @@ int root_enter(struct container *c, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_DEV);
+	/* A mount point of /dev, before something is on it, is as good an empty folder as any. */
+	empty = host_openat(c->tree.dev, "mqueue", O_PATH | O_DIRECTORY, 0);
+	if (empty < 0)
+		return err_set(e, -empty, "opening the folder for mqueue");
 	r = attach_dev(c, bind_nodes ? nodes : NULL, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_PROC);
 	r = attach_top(proc, "proc", e);
 	if (r == 0)
-		r = mask_proc(proc, e);
+		r = mask_proc(proc, empty, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_MOUNTS);

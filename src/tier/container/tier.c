@@ -49,27 +49,26 @@ static int container_probe(struct err *e)
 /* On a host without merged /usr these are folders; on others the skeleton has them as links. */
 static void find_binds(struct container *c)
 {
-	static const char *const names[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
-
-	if (c->box.plan->root.kind != ROOT_HOST)
-		return;
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+	for (unsigned i = 0; c->box.plan->root.kind == ROOT_HOST && bind_name(i); i++) {
 		char path[16];
 		struct stat st;
 
-		if (str_fmt(path, sizeof(path), "/%s", names[i]) == 0 && lstat(path, &st) == 0 &&
+		if (str_fmt(path, sizeof(path), "/%s", bind_name(i)) == 0 && lstat(path, &st) == 0 &&
 			S_ISDIR(st.st_mode))
-			c->bind_names[c->bind_count++] = names[i];
+			c->binds |= 1u << i;
 	}
 }
 
 static int clone_first(struct container *c, struct err *e);
 static void container_stop(struct box *box);
 
-/* A v2 child is born in its cgroup, which does not exist yet; anyone else can be born now. */
+/*
+ * A v2 child is born in its cgroup, which does not exist yet, and an ordinary user's makes its root
+ * out of a template that is not known yet. Anyone else can be born now.
+ */
 static bool born_early(const struct container *c)
 {
-	return c->cg.kind != CGROUP_V2;
+	return c->rooted && c->cg.kind != CGROUP_V2;
 }
 
 static int container_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
@@ -82,16 +81,13 @@ static int container_prepare(const struct plan *plan, struct trail *trail, struc
 	box_init(&c->box, &tier_container, plan);
 	mounts_init(&c->tree);
 	cgroup_init(&c->cg);
-	c->rooted = plan->id_base != 0;
+	c->rooted = geteuid() == 0;
 	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
-	find_binds(c);
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_plan(&c->cg, plan, e);
 	if (r == 0 && c->cg.kind == CGROUP_NONE)
 		str_copy(c->box.warning, sizeof(c->box.warning),
 			"no cgroup is writable here: the default limits are kept per process (rlimits) only");
-	if (r == 0)
-		r = ids_plan(c, e);
 	if (r == 0 && born_early(c)) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
@@ -191,6 +187,10 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 	struct container *c = container_of(box);
 	int r;
 
+	find_binds(c);
+	r = ids_plan(c, e);
+	if (r < 0)
+		return r;
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&c->cg, box->plan, e);
 	if (r < 0)
@@ -221,7 +221,8 @@ static bool is_full(int upper)
 
 	if (upper < 0 || host_fstatfs(upper, &fs) < 0)
 		return false;
-	return fs.f_bavail == 0 || fs.f_ffree == 0;
+	/* A disk file system keeps a few blocks that no file gets. */
+	return fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0;
 }
 
 static void container_measure(struct box *box, struct usage *usage)

@@ -21,7 +21,7 @@
 #include "plan/source.h"
 #include "tier/workspace/ws.h"
 
-enum { RECORD_BYTES_MAX = 1 << 20 };
+enum { WS_RECORD_MAX = 1 << 20 };
 
 static const struct {
 	const char *name;
@@ -32,6 +32,7 @@ static const struct {
 	{ "base", true },
 	{ "scratch", false },
 	{ "tmp", false },
+	{ "home", false },
 	{ "root", false },
 };
 
@@ -68,16 +69,16 @@ static int box_dir(const char *state_dir, const char *id, char ret[WARD_PATH_MAX
 	return r < 0 ? err_set(e, -r, "state folder '%s'", state_dir) : 0;
 }
 
+int ws_layout_find(struct ws_box *b, struct err *e)
+{
+	return box_dir(b->box.plan->state_dir, b->box.plan->id, b->dir, e);
+}
+
 int ws_layout_make(struct ws_box *b, struct err *e)
 {
-	const struct plan *plan = b->box.plan;
 	char path[WARD_PATH_MAX];
-	int r = tree_make(plan->state_dir, 0700, e);
+	int r = tree_make(b->dir, 0700, e);
 
-	if (r == 0)
-		r = box_dir(plan->state_dir, plan->id, b->dir, e);
-	if (r == 0)
-		r = tree_make(b->dir, 0700, e);
 	b->made = r == 0;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(folders); i++) {
 		r = str_fmt(path, sizeof(path), "%s/%s", b->dir, folders[i].name);
@@ -120,25 +121,6 @@ int ws_layout_remove(struct ws_box *b, bool keep, struct err *e)
 	return first;
 }
 
-int workspace_undo(const struct plan *plan, workspace_undo_fn *emit, void *arg, struct err *e)
-{
-	char dir[WARD_PATH_MAX], work[WARD_PATH_MAX];
-	int r = box_dir(plan->state_dir, plan->id, dir, e);
-
-	for (unsigned i = 0; r == 0 && i < plan->source_count; i++) {
-		const struct plan_source *s = &plan->sources[i];
-
-		if (s->kind != SOURCE_GIT)
-			continue;
-		r = str_fmt(work, sizeof(work), "%s/work/%s", dir, s->name);
-		if (r == 0)
-			r = emit(arg, "worktree", s->src, work);
-		else
-			err_set(e, -r, "source '%s'", s->src);
-	}
-	return r < 0 ? r : emit(arg, "tree", dir, NULL);
-}
-
 int ws_record_write(const struct ws_box *b, struct err *e)
 {
 	char path[WARD_PATH_MAX];
@@ -146,7 +128,7 @@ int ws_record_write(const struct ws_box *b, struct err *e)
 	own_fd int fd = -1;
 	int r;
 
-	buf_init(&text, RECORD_BYTES_MAX);
+	buf_init(&text, WS_RECORD_MAX);
 	buf_add_fmt(&text, "version=1\nmode=%s\n", modes[b->mode]);
 	for (unsigned i = 0; i < b->rec.count; i++) {
 		const struct workspace_source *s = &b->rec.sources[i];
@@ -237,7 +219,7 @@ int workspace_read(
 	const char *state_dir, const char *id, struct workspace_record **ret, struct err *e)
 {
 	own_mem struct workspace_record *rec = calloc(1, sizeof(*rec));
-	own_mem char *text = malloc(RECORD_BYTES_MAX);
+	own_mem char *text = malloc(WS_RECORD_MAX);
 	char path[WARD_PATH_MAX];
 	ssize_t n;
 	int r;
@@ -247,7 +229,7 @@ int workspace_read(
 	r = str_fmt(path, sizeof(path), "%s/boxes/%s/workspace", state_dir, id);
 	if (r < 0)
 		return err_set(e, -r, "state folder '%s'", state_dir);
-	n = host_get(AT_FDCWD, path, text, RECORD_BYTES_MAX);
+	n = host_get(AT_FDCWD, path, text, WS_RECORD_MAX);
 	if (n == -ENOENT || n == -ENOTDIR)
 		return err_say(e, ENOENT,
 			"there is no kept workspace '%s'; 'ward ls' lists what is kept", id);

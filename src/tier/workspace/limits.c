@@ -18,22 +18,6 @@
 #include "host/host.h"
 #include "tier/workspace/ws.h"
 
-int ws_limits_check(const struct plan *plan, struct err *e)
-{
-	const struct plan_limits *l = &plan->limits;
-	const char *what = l->memory_asked ? "--memory"
-			   : l->cpus_asked ? "--cpus"
-			   : l->pids_asked ? "--pids"
-					   : NULL;
-
-	if (what)
-		return err_say(e, EOPNOTSUPP,
-			"%s cannot be held by the workspace tier, which has no cgroup; leave it "
-			"out or use --tier container",
-			what);
-	return 0;
-}
-
 /* Threads of @uid that are there already: the kernel counts those too. */
 static uint64_t threads_of(uid_t uid)
 {
@@ -75,6 +59,8 @@ uint64_t ws_limits_pids(const struct ws_box *b)
 {
 	uint64_t pids = b->box.plan->limits.pids;
 
+	if (b->cg.pids_limited)
+		return 0;
 	if (pids && b->mode == WORKSPACE_PLAIN)
 		pids += threads_of(geteuid());
 	return pids;

@@ -14,7 +14,7 @@
  */
 struct manifest_entry {
 	const char *path; /* relative */
-	uint32_t mode;	  /* type and permissions */
+	uint32_t mode;    /* type and permissions */
 	uint64_t size;
 	int64_t mtime_ns;
 };

@@ -107,12 +107,9 @@ static int add_list(struct ws_box *b, struct err *e)
 	return r;
 }
 
-static int add_mounts(struct ws_box *b, struct err *e)
+int ws_mounts_check(const struct plan *plan, struct err *e)
 {
-	const struct plan *plan = b->box.plan;
-	int r = 0;
-
-	for (unsigned i = 0; r == 0 && i < plan->mount_count; i++) {
+	for (unsigned i = 0; i < plan->mount_count; i++) {
 		const struct plan_mount *m = &plan->mounts[i];
 
 		if (!str_eq(m->src, m->dst))
@@ -129,8 +126,18 @@ static int add_mounts(struct ws_box *b, struct err *e)
 			return err_say(e, EINVAL,
 				"--mount /: the workspace tier shows parts of the host, not all of "
 				"it");
-		r = add(b, m->src, m->mode == MOUNT_RW ? ALL : RX, WS_BIND, 0, e);
 	}
+	return 0;
+}
+
+static int add_mounts(struct ws_box *b, struct err *e)
+{
+	const struct plan *plan = b->box.plan;
+	int r = 0;
+
+	for (unsigned i = 0; r == 0 && i < plan->mount_count; i++)
+		r = add(b, plan->mounts[i].src, plan->mounts[i].mode == MOUNT_RW ? ALL : RX,
+			WS_BIND, 0, e);
 	return r;
 }
 
@@ -180,6 +187,8 @@ int ws_rules_make(struct ws_box *b, struct err *e)
 		r = add(b, ws_text(&b->text, "%s/work", b->dir), ALL, WS_BIND, 0, e);
 	if (r == 0)
 		r = add(b, ws_text(&b->text, "%s/tmp", b->dir), ALL, WS_BIND, 0, e);
+	if (r == 0)
+		r = add(b, ws_text(&b->text, "%s/home", b->dir), ALL, WS_BIND, 0, e);
 	for (unsigned i = 0; r == 0 && i < b->rec.count; i++) {
 		const struct workspace_source *s = &b->rec.sources[i];
 

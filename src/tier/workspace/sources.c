@@ -14,7 +14,6 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "host/tree.h"
-#include "plan/source.h"
 #include "tier/workspace/manifest.h"
 #include "tier/workspace/ws.h"
 
@@ -171,13 +170,15 @@ static int find_workdir(struct ws_box *b, struct err *e)
 int ws_sources_make(struct ws_box *b, struct err *e)
 {
 	const struct plan *plan = b->box.plan;
-	int r = plan_sources_check(plan->sources, plan->source_count, plan->state_dir, e);
+	int r = 0;
 
 	b->rec.mode = b->mode;
 	for (unsigned i = 0; r == 0 && i < plan->source_count; i++)
 		r = make_one(b, &plan->sources[i], e);
 	if (r == 0)
 		r = add_env(b, ws_text(&b->text, "TMPDIR=%s/tmp", b->dir), e);
+	if (r == 0)
+		r = add_env(b, ws_text(&b->text, "HOME=%s/home", b->dir), e);
 	/* A workspace may lie below a repository that is none of its business. */
 	if (r == 0)
 		r = add_env(b, ws_text(&b->text, "GIT_CEILING_DIRECTORIES=%s/work", b->dir), e);

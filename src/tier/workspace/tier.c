@@ -7,15 +7,15 @@
  *        Landlock stands alone (docs/design/workspace.md says what that leaves open).
  */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <linux/sched.h>
 
 #include "base/own.h"
 #include "host/host.h"
+#include "plan/source.h"
 #include "tier/workspace/ws.h"
 
 static int probe(struct err *e)
@@ -33,21 +33,12 @@ static int probe(struct err *e)
 	return 0;
 }
 
-static int check(const struct plan *plan, struct err *e)
+static int check_mode(const struct ws_box *b, struct err *e)
 {
-	int r = probe(e);
-
-	if (r == 0)
-		r = ws_limits_check(plan, e);
-	if (r == 0 && plan->user && geteuid() != 0)
+	if (b->box.plan->user && geteuid() != 0)
 		return err_say(e, EINVAL,
 			"--user: the workspace tier runs as you; only root may choose somebody "
 			"else");
-	return r;
-}
-
-static int check_mode(const struct ws_box *b, struct err *e)
-{
 	if (b->mode != WORKSPACE_PLAIN)
 		return 0;
 	if (b->box.plan->net == NET_LOOPBACK)
@@ -59,23 +50,70 @@ static int check_mode(const struct ws_box *b, struct err *e)
 	return 0;
 }
 
-static int share_trail(struct ws_box *b, struct err *e)
+static int list_undo(struct ws_box *b, struct err *e)
 {
-	void *p = mmap(NULL, sizeof(struct trail), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const struct plan *plan = b->box.plan;
 
-	if (p == MAP_FAILED)
-		return err_set(e, errno, "memory for the first process's trail");
-	b->box.shared = p;
+	for (int i = 0; i < CGROUP_PARTS; i++)
+		if (b->cg.path[i][0])
+			box_add_undo(&b->box, UNDO_CGROUP, b->cg.path[i], NULL);
+	for (unsigned i = 0; i < plan->source_count; i++) {
+		const struct plan_source *s = &plan->sources[i];
+		const char *work = ws_text(&b->text, "%s/work/%s", b->dir, s->name);
+
+		if (!work)
+			return err_say(e, ENAMETOOLONG, "the workspace's paths are too long");
+		if (s->kind == SOURCE_GIT)
+			box_add_undo(&b->box, UNDO_WORKTREE, s->src, work);
+	}
+	box_add_undo(&b->box, UNDO_TREE, b->dir, NULL);
+	if (plan->keep)
+		box_add_undo(&b->box, UNDO_KEPT, NULL, NULL);
+	return 0;
+}
+
+static int prepare(
+	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
+{
+	struct ws_box *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return err_set(e, ENOMEM, "preparing a workspace");
+	trail_begin(trail, STEP_WORKSPACE);
+	box_init(&b->box, &tier_workspace, plan);
+	b->channel = -1;
+	r = probe(e);
+	if (r == 0)
+		r = ws_mounts_check(plan, e);
+	if (r == 0)
+		r = plan_sources_check(plan->sources, plan->source_count, plan->state_dir, e);
+	if (r == 0) {
+		b->mode = ws_mode_pick();
+		r = check_mode(b, e);
+	}
+	if (r == 0)
+		r = cgroup_plan(&b->cg, plan, e);
+	if (r == 0)
+		r = ws_layout_find(b, e);
+	if (r == 0)
+		r = list_undo(b, e);
+	if (r < 0) {
+		free(b);
+		return r;
+	}
+	*ret_box = &b->box;
 	return 0;
 }
 
 static int start_first(struct ws_box *b, struct err *e)
 {
-	int sockets[2], pidfd = -1, r = host_socketpair(SOCK_STREAM, sockets);
 	struct clone_args args = {
-		.flags = CLONE_PIDFD, .exit_signal = SIGCHLD, .pidfd = (uintptr_t)&pidfd
+		.flags = CLONE_PIDFD,
+		.exit_signal = SIGCHLD,
+		.pidfd = (uintptr_t)&b->box.fds.pidfd,
 	};
+	int sockets[2], r = host_socketpair(SOCK_STREAM, sockets);
 
 	if (r < 0)
 		return err_set(e, -r, "making the agent's channel");
@@ -90,48 +128,51 @@ static int start_first(struct ws_box *b, struct err *e)
 		args.flags |= CLONE_NEWNET;
 	if (b->mode == WORKSPACE_USER)
 		args.flags |= CLONE_NEWUSER;
+	if (b->cg.kind == CGROUP_V2) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)b->cg.dir[0];
+	}
 	r = host_clone3(&args);
 	if (r == 0)
 		ws_first(b);
-	close(b->channel);
-	b->channel = -1;
+	close(take_fd(&b->channel));
 	if (r < 0)
 		return err_set(e, -r, "making the first process");
 	b->box.pid = r;
-	b->box.fds.pidfd = pidfd;
 	return 0;
 }
 
-static int build(struct ws_box *b, struct trail *trail, struct err *e)
+static int start(struct box *box, struct trail *trail, struct err *e)
 {
+	struct ws_box *b = (struct ws_box *)box;
 	int r;
 
 	trail_begin(trail, STEP_WORKSPACE);
-	r = check(b->box.plan, e);
-	if (r < 0)
-		return r;
-	b->mode = ws_mode_pick();
-	r = check_mode(b, e);
-	if (r == 0)
-		r = ws_layout_make(b, e);
+	r = ws_layout_make(b, e);
 	if (r == 0)
 		r = ws_sources_make(b, e);
 	if (r == 0)
 		r = ws_record_write(b, e);
 	if (r == 0)
 		r = ws_rules_make(b, e);
-	if (r == 0)
-		r = share_trail(b, e);
 	if (r < 0)
 		return r;
+	box->workdir = b->workdir;
+	box->env = b->env;
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_make(&b->cg, box->plan, e);
+	if (r < 0)
+		return r;
+	box->fds.oom = take_fd(&b->cg.oom);
 	trail_begin(trail, STEP_CLONE);
-	return start_first(b, e);
+	box->shared = box_share_trail(e);
+	return box->shared ? start_first(b, e) : -e->code;
 }
 
 static void kill_all(struct box *box)
 {
 	const struct ws_box *b = (const struct ws_box *)box;
-	siginfo_t info;
+	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
 
 	if (!box->pid)
 		return;
@@ -140,68 +181,37 @@ static void kill_all(struct box *box)
 		ws_kill_tree(box->pid);
 	else
 		host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	while (waitid(P_PID, (id_t)box->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
+	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
 }
 
-static void reap(struct box *box, struct usage *usage)
+static void measure(struct box *box, struct usage *usage)
 {
-	struct rusage ru;
-	pid_t r;
-
-	while ((r = wait4(box->pid, &box->status, 0, &ru)) < 0 && errno == EINTR)
-		;
-	box->pid = 0;
-	if (r < 0)
-		return;
-	usage->cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000u +
-			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
-	usage->written_bytes = (uint64_t)ru.ru_oublock * 512u;
+	cgroup_usage(&((struct ws_box *)box)->cg, box->plan->report, usage);
 }
 
-static void release(struct ws_box *b, bool keep)
+static int keep(struct box *box, struct err *e)
 {
-	struct usage usage;
-
-	if (b->box.pid) {
-		kill_all(&b->box);
-		reap(&b->box, &usage);
-	}
-	if (b->box.fds.pidfd >= 0)
-		close(b->box.fds.pidfd);
-	if (b->box.fds.channel >= 0)
-		close(b->box.fds.channel);
-	if (b->box.shared)
-		munmap((void *)b->box.shared, sizeof(struct trail));
-	/* What cannot be removed now is in the store's record, and the next sweep says why. */
-	ws_layout_remove(b, keep, NULL);
-	free(b);
-}
-
-static int start(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
-{
-	struct ws_box *b = calloc(1, sizeof(*b));
-	int r;
-
-	if (!b)
-		return err_set(e, ENOMEM, "starting a workspace");
-	b->box = (struct box){ .ops = &tier_workspace, .plan = plan, .fds = { -1, -1, -1, -1 } };
-	b->channel = -1;
-	r = build(b, trail, e);
-	if (r < 0) {
-		trail_fail(trail, e);
-		release(b, false);
-		return r;
-	}
-	b->box.workdir = b->workdir;
-	b->box.env = b->env;
-	*ret_box = &b->box;
+	(void)e;
+	((struct ws_box *)box)->kept = true;
 	return 0;
 }
 
 static void stop(struct box *box)
 {
-	release((struct ws_box *)box, box->plan->keep);
+	struct ws_box *b = (struct ws_box *)box;
+	struct usage unused;
+	int status;
+
+	if (box->pid) {
+		kill_all(box);
+		box_reap(box, &status, &unused);
+	}
+	cgroup_drop(&b->cg);
+	box_done(box);
+	/* What cannot be removed now is in the store's record, and the next sweep says why. */
+	ws_layout_remove(b, b->kept, NULL);
+	free(b);
 }
 
 const struct tier_ops tier_workspace = {
@@ -209,8 +219,10 @@ const struct tier_ops tier_workspace = {
 	.what = "a working copy, Landlock, rlimits and seccomp",
 	.wall = WALL_WORKSPACE,
 	.probe = probe,
+	.prepare = prepare,
 	.start = start,
 	.kill = kill_all,
-	.reap = reap,
+	.measure = measure,
+	.keep = keep,
 	.stop = stop,
 };

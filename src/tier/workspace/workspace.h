@@ -11,7 +11,7 @@
 #include "plan/plan.h"
 
 /*
- * What others may know about workspaces: what to undo after a crash, and what a kept one holds.
+ * What others may know about workspaces: what a kept one holds.
  *
  *	boxes/<id>/work/<name>    each source, as the command sees it (overlays: only while it runs)
  *	boxes/<id>/upper/<name>   what the command changed in a source that is overlaid
@@ -19,18 +19,11 @@
  *	boxes/<id>/workspace      the record below
  */
 
-/*
- * Names all that a start of @plan will make, before anything is made, in the order of removal:
- * ("worktree", repository, folder) and ("tree", folder, NULL). Makes nothing.
- */
-typedef int workspace_undo_fn(void *arg, const char *kind, const char *path, const char *path2);
-int workspace_undo(const struct plan *plan, workspace_undo_fn *emit, void *arg, struct err *e);
-
 /* How the overlays of a workspace were mounted; the same is needed to look at them again. */
 enum workspace_mode {
 	WORKSPACE_PLAIN, /* no namespaces: nothing can be mounted */
-	WORKSPACE_ROOT,	 /* as root */
-	WORKSPACE_USER,	 /* as an ordinary user, in a user namespace */
+	WORKSPACE_ROOT,  /* as root */
+	WORKSPACE_USER,  /* as an ordinary user, in a user namespace */
 };
 
 struct workspace_source {

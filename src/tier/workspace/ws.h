@@ -3,6 +3,7 @@
 #define WARD_TIER_WORKSPACE_WS_H
 
 #include "jail/landlock.h"
+#include "tier/cgroup.h"
 #include "tier/tier_impl.h"
 #include "tier/workspace/workspace.h"
 
@@ -14,8 +15,8 @@ enum ws_place {
 	WS_BIND,    /* the host's own, read-only unless the rule says LL_WRITE */
 	WS_DEVICE,  /* a device node of the host's */
 	WS_PROC,    /* a fresh proc */
-	WS_PTS,	    /* terminals of its own */
-	WS_SHM,	    /* a small tmpfs */
+	WS_PTS,     /* terminals of its own */
+	WS_SHM,     /* a small tmpfs */
 	WS_OVERLAY, /* overlay number `overlay` of the box */
 };
 
@@ -37,7 +38,7 @@ struct ws_text {
 };
 
 struct ws_box {
-	struct box box;		 /* first */
+	struct box box;          /* first */
 	char dir[WARD_PATH_MAX]; /* boxes/<id>, its real path */
 	enum workspace_mode mode;
 	struct workspace_record rec;
@@ -53,6 +54,8 @@ struct ws_box {
 	uint64_t pids; /* RLIMIT_NPROC; 0: as it is */
 	int channel;   /* the agent's end; -1 once handed over */
 	bool made;     /* the box folder exists, and we may remove what is in it */
+	bool kept;
+	struct cgroup cg;
 	struct ws_text text;
 };
 
@@ -60,6 +63,7 @@ struct ws_box {
 const char *ws_text(struct ws_text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* layout.c: folders and the record. */
+int ws_layout_find(struct ws_box *b, struct err *e);
 int ws_layout_make(struct ws_box *b, struct err *e);
 /* Keeps what `ward diff` needs when @keep. */
 int ws_layout_remove(struct ws_box *b, bool keep, struct err *e);
@@ -78,6 +82,7 @@ int ws_overlay_mount(enum workspace_mode mode, const struct ws_overlay *o);
 int ws_sources_make(struct ws_box *b, struct err *e);
 
 /* rules.c: the one list of what the command may touch. */
+int ws_mounts_check(const struct plan *plan, struct err *e);
 int ws_rules_make(struct ws_box *b, struct err *e);
 
 /* root.c: a root that holds what the list names, and nothing else. */
@@ -87,7 +92,6 @@ int ws_root_make(const struct ws_box *b, struct trail *t, struct err *e);
 int ws_net(const struct ws_box *b, struct err *e);
 
 /* limits.c */
-int ws_limits_check(const struct plan *plan, struct err *e);
 uint64_t ws_limits_pids(const struct ws_box *b);
 int ws_limits_set(const struct ws_box *b, struct err *e);
 
