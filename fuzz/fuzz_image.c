@@ -44,7 +44,7 @@ static void make_top(void)
 	char path[128];
 
 	if (str_fmt(top, sizeof(top), "%s/ward-fuzz-XXXXXX",
-		    tmp				    ? tmp
+		    tmp                             ? tmp
 		    : access("/dev/shm", W_OK) == 0 ? "/dev/shm"
 						    : "/tmp") < 0 ||
 		!mkdtemp(top))

@@ -124,7 +124,7 @@ int image_build(const char *state_dir, const char *name, const struct build_opti
 	if (!b)
 		return err_set(e, ENOMEM, "building '%s'", name);
 	b->o = o;
-	if (str_eq(o->from, "host"))
+	if (str_eq(o->from, "host")) /* before it is resolved, which would make it */
 		return err_say(e, EINVAL,
 			"--from host: the host template is put together at each start and has no "
 			"layers to build on; start from an image or a directory");
