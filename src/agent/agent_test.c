@@ -520,7 +520,8 @@ static void signals(void **state)
 	rig_start(&rig);
 	rig_run(&rig, 3, 0,
 		ARGV("sh", "-c",
-			"exec 2>/dev/null; trap 'echo usr1' USR1; echo on; while :; do sleep 1000; "
+			/* A short sleep: a signal just before it starts is seen only after it. */
+			"exec 2>/dev/null; trap 'echo usr1' USR1; echo on; while :; do sleep .1; "
 			"done"));
 	until(3, "on\n");
 	assert_int_equal(proto_send_signal(&rig.c, 3, SIGUSR1, true, NULL), 0);
