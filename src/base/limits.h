@@ -9,6 +9,7 @@ enum {
 	MOUNTS_MAX = 32,               /* --mount options of one run */
 	SOURCES_MAX = 16,              /* workspace sources of one run */
 	LAYERS_MAX = 128,              /* layers of one template */
+	LAYER_NAME_MAX = 7 + 64,       /* "sha256-" and the digest */
 	ENV_VARS_MAX = 1024,           /* --env options and template variables together */
 	ARGS_BYTES_MAX = 1 << 20,      /* argv + env of one command */
 	FRAME_PAYLOAD_MAX = 64 * 1024, /* one frame of the agent protocol */
@@ -48,22 +49,22 @@ enum {
 	AGENT_CMDLINE_MAX = 4096,         /* bytes of a command line in a list of processes */
 
 	/* Images and templates */
-	TEMPLATE_NAME_MAX = 230,        /* bytes of a template's name or image reference */
-	TEMPLATE_RECORD_MAX = 4 << 20,  /* one template record on disk */
-	TEMPLATE_ARGS_MAX = 1024,       /* words of a template's start command */
-	IMAGE_MANIFEST_MAX = 4 << 20,   /* bytes of an image manifest or index */
-	IMAGE_CONFIG_MAX = 8 << 20,     /* bytes of an image configuration */
-	IMAGE_INDEX_DEPTH_MAX = 4,      /* indexes inside indexes */
-	IMAGE_INDEX_ENTRIES_MAX = 4096, /* entries of one index */
-	IMAGE_ENTRIES_MAX =
-		4000000,            /* files, folders and links of one image, all layers together */
-	IMAGE_HEADER_MAX = 1 << 20, /* bytes of headers before one entry of a layer */
-	IMAGE_NAME_MAX = 4095,      /* bytes of the path of one entry */
-	IMAGE_MEMBERS_MAX = 4096,   /* files in an image archive */
-	REGISTRY_REDIRECTS_MAX = 5, /* redirects followed for one request */
-	REGISTRY_TOKEN_MAX = 64 * 1024, /* bytes of a token, or of the answer that holds it */
-	REGISTRY_CONFIG_MAX = 1 << 20,  /* bytes of the file with registry credentials */
-	IMAGE_TREE_DEPTH_MAX = 256,     /* folders inside folders, of a layer */
+	TEMPLATE_NAME_MAX = 230,           /* bytes of a template's name or image reference */
+	TEMPLATE_RECORD_MAX = 4 << 20,     /* one template record on disk */
+	TEMPLATE_ARGS_MAX = 1024,          /* words of a template's start command */
+	IMAGE_MANIFEST_MAX = 4 << 20,      /* bytes of an image manifest or index */
+	IMAGE_CONFIG_MAX = 8 << 20,        /* bytes of an image configuration */
+	IMAGE_INDEX_DEPTH_MAX = 4,         /* indexes inside indexes */
+	IMAGE_INDEX_ENTRIES_MAX = 4096,    /* entries of one index */
+	IMAGE_ENTRIES_MAX = 2000000,       /* files, folders and links of one image, all layers */
+	IMAGE_FOLDER_BYTES_MAX = 64 << 20, /* the paths of one layer's folders, together */
+	IMAGE_HEADER_MAX = 1 << 20,        /* bytes of headers before one entry of a layer */
+	IMAGE_NAME_MAX = 4095,             /* bytes of the path of one entry */
+	IMAGE_MEMBERS_MAX = 4096,          /* files in an image archive */
+	REGISTRY_REDIRECTS_MAX = 5,        /* redirects followed for one request */
+	REGISTRY_TOKEN_MAX = 64 * 1024,    /* bytes of a token, or of the answer that holds it */
+	REGISTRY_CONFIG_MAX = 1 << 20,     /* bytes of the file with registry credentials */
+	IMAGE_TREE_DEPTH_MAX = 256,        /* folders inside folders, of a layer */
 };
 
 /* Bytes of one image, unpacked; --max-size says otherwise. */

@@ -143,9 +143,13 @@ static bool is_clean_path(const char *p)
 	return true;
 }
 
+/* A relative one is for the workspace tier: from the workspace. */
 static int set_workdir(struct run_words *w, const char *value, struct err *e)
 {
-	if (!is_clean_path(value) || strlen(value) >= WARD_PATH_MAX)
+	char rooted[WARD_PATH_MAX];
+
+	if (!*value || str_fmt(rooted, sizeof(rooted), "%s%s", value[0] == '/' ? "" : "/", value) < 0 ||
+		!is_clean_path(rooted))
 		return bad_value("workdir", value, "an absolute path inside the sandbox, without '.' and '..'", e);
 	w->req.workdir = value;
 	return 0;

@@ -137,6 +137,10 @@ static int find_template(struct run *run, struct err *e)
 				"--template has no meaning at the workspace tier: it works on the host's own files");
 		return 0;
 	}
+	if (run->req->workdir && run->req->workdir[0] != '/')
+		return err_say(e, EINVAL,
+			"--workdir '%s' must be absolute: only the workspace tier has a folder to start from",
+			run->req->workdir);
 	r = template_resolve(run->req->state_dir, spec, &run->tmpl, e);
 	if (r == -ENOENT && run->tmpl.needs_import) {
 		r = import(run, spec, e);

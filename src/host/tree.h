@@ -5,11 +5,16 @@
 #include "base/err.h"
 
 /*
- * Removes @path, a file or a folder with all in it. What is not there is no error. Follows no
- * symlink, needs no more than a few descriptors however deep the tree is, and opens folders that
- * their owner has closed: a sandbox made the tree and may have wanted to keep it.
+ * Deletes @name below @dir, file or directory tree; a missing one is success. Follows no symlink,
+ * enters no mount point, opens up directories without permission bits where it may, and goes as
+ * deep as the tree does with a bounded stack. Goes on past what it cannot delete and returns the
+ * first error. tree_remove() is the same by path.
  */
+int rm_tree(int dir, const char *name, struct err *e);
 int tree_remove(const char *path, struct err *e);
+
+/* Makes a directory deletable for its owner: u+rwx. Follows no symlink. */
+int tree_unlock(int dir, const char *name);
 
 /*
  * Copies the folder @src to @dst, which must not exist. Blocks are shared where the file system

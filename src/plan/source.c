@@ -46,6 +46,26 @@ bool path_is_below(const char *path, const char *top)
 	return rest && (*rest == '/' || !*rest || str_eq(top, "/"));
 }
 
+int path_real(const char *path, char ret[WARD_PATH_MAX])
+{
+	char lead[WARD_PATH_MAX], real[PATH_MAX];
+	size_t n = strlen(path);
+	int r = str_copy(lead, sizeof(lead), path);
+
+	while (r == 0 && !realpath(n ? lead : "/", real)) {
+		if (errno != ENOENT || n == 0)
+			return -errno;
+		while (n > 0 && lead[n - 1] != '/')
+			n--;
+		while (n > 0 && lead[n - 1] == '/')
+			n--;
+		lead[n] = '\0';
+	}
+	return r < 0 ? r
+		     : str_fmt(ret, WARD_PATH_MAX, "%s%s", str_eq(real, "/") && path[n] ? "" : real,
+			       path + n);
+}
+
 static bool is_dir(const char *path)
 {
 	struct stat st;
@@ -169,11 +189,11 @@ int plan_source_parse(
 int plan_sources_check(
 	const struct plan_source *sources, unsigned count, const char *state_dir, struct err *e)
 {
-	char real[PATH_MAX];
+	char real[WARD_PATH_MAX];
+	int r = path_real(state_dir, real);
 
-	/* A state folder that is not made yet has no real path; then what was written must do. */
-	if (!realpath(state_dir, real) && str_copy(real, sizeof(real), state_dir) < 0)
-		return err_say(e, ENAMETOOLONG, "the state folder's path is too long");
+	if (r < 0)
+		return err_set(e, -r, "state folder '%s'", state_dir);
 	for (unsigned i = 0; i < count; i++) {
 		for (unsigned k = 0; k < i; k++)
 			if (str_eq(sources[i].name, sources[k].name))

@@ -28,8 +28,11 @@ int plan_source_parse(
 int plan_sources_check(
 	const struct plan_source *sources, unsigned count, const char *state_dir, struct err *e);
 
-const char *source_kind_name(enum source_kind kind);		/* "git" */
+const char *source_kind_name(enum source_kind kind);            /* "git" */
 int source_kind_parse(const char *text, enum source_kind *ret); /* -EINVAL */
+
+/* The real path of @path (absolute), the end of which need not exist yet. */
+int path_real(const char *path, char ret[WARD_PATH_MAX]);
 
 /* Is @path @top itself or something below it? Both absolute, without "." and "..". */
 bool path_is_below(const char *path, const char *top);

@@ -127,6 +127,23 @@ static void small_storage_is_an_error(void **state)
 		plan_source_parse("git:repo", &s, storage, sizeof(storage), &e), -ENAMETOOLONG);
 }
 
+static void paths_that_do_not_exist_yet(void **state)
+{
+	char got[WARD_PATH_MAX], want[WARD_PATH_MAX], path[WARD_PATH_MAX], real[PATH_MAX];
+
+	(void)state;
+	assert_non_null(realpath(top, real));
+	str_fmt(path, sizeof(path), "%s/link/not/there", top);
+	str_fmt(want, sizeof(want), "%s/repo/not/there", real);
+	assert_int_equal(path_real(path, got), 0);
+	assert_string_equal(got, want);
+	assert_int_equal(path_real("/no-such/x", got), 0);
+	assert_string_equal(got, "/no-such/x");
+	assert_int_equal(path_real("/", got), 0);
+	assert_string_equal(got, "/");
+	assert_int_equal(path_real("/etc/passwd/x", got), -ENOTDIR);
+}
+
 static void sources_are_checked_together(void **state)
 {
 	static const struct plan_source two[] = {
@@ -149,6 +166,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(words_are_read),
 		cmocka_unit_test(small_storage_is_an_error),
+		cmocka_unit_test(paths_that_do_not_exist_yet),
 		cmocka_unit_test(sources_are_checked_together),
 	};
 

@@ -16,7 +16,8 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "store/kept.h"
-#include "store/tree.h"
+#include "host/tree.h"
+#include "store/trash.h"
 
 enum { KEPT_VERSION = 1, KEPT_PATH = 64, LIST_BYTES = 4096 };
 

@@ -17,7 +17,8 @@
 #include "base/limits.h"
 #include "base/str.h"
 #include "store/state.h"
-#include "store/tree.h"
+#include "host/tree.h"
+#include "store/trash.h"
 
 struct testdir {
 	char root[64];  /* of the test: "<root>/state" is the state directory */

@@ -17,7 +17,8 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
-#include "store/tree.h"
+#include "host/tree.h"
+#include "store/trash.h"
 #include "store/undo.h"
 
 enum { STACKED_MOUNTS_MAX = 16 };

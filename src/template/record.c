@@ -247,14 +247,29 @@ static int read_text(int fd, char **ret, struct err *e)
 	return 0;
 }
 
+int record_read(int fd, struct record **ret, struct err *e)
+{
+	own_record struct record *r = calloc(1, sizeof(*r));
+	char *text = NULL;
+	int n;
+
+	if (!r)
+		return err_set(e, ENOMEM, "its record");
+	n = read_text(fd, &text, e);
+	if (n == 0)
+		n = record_parse(text, r, e);
+	if (n < 0)
+		return n;
+	*ret = take_ptr(&r);
+	return 0;
+}
+
 int template_record_load(
 	const char *state_dir, const char *name, struct record **ret, int *ret_fd, struct err *e)
 {
 	char path[WARD_PATH_MAX], file[TEMPLATE_NAME_MAX + 1];
-	own_record struct record *r = NULL;
 	own_fd int fd = -1;
-	char *text = NULL;
-	int n;
+	int r;
 
 	if (record_file_name(name, file) < 0 ||
 		str_fmt(path, sizeof(path), "%s/templates/%s/template", state_dir, file) < 0)
@@ -265,15 +280,9 @@ int template_record_load(
 		return -ENOENT;
 	if (fd < 0)
 		return err_set(e, -fd, "template '%s': opening %s", name, path);
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return err_set(e, ENOMEM, "template '%s'", name);
-	n = read_text(fd, &text, e);
-	if (n == 0)
-		n = record_parse(text, r, e);
-	if (n < 0)
-		return err_wrap(e, n, "template '%s'", name);
-	*ret = take_ptr(&r);
+	r = record_read(fd, ret, e);
+	if (r < 0)
+		return err_wrap(e, r, "template '%s'", name);
 	if (ret_fd)
 		*ret_fd = take_fd(&fd);
 	return 0;

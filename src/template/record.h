@@ -16,7 +16,7 @@ enum record_kind { RECORD_LAYERS, RECORD_DIR };
 
 struct record {
 	enum record_kind kind;
-	bool by_root;	    /* made by root: ids are kept and overlay marks are trusted.* */
+	bool by_root;       /* made by root: ids are kept and overlay marks are trusted.* */
 	const char *source; /* the reference or oci: word that it was made from; "" when built */
 	const char *digest; /* of the image's manifest (of its configuration, from `docker save`) */
 	const char *created; /* when this record was made */
@@ -48,6 +48,7 @@ void record_file_name_back(char *name); /* in place */
 /* -ENOENT without a message when there is none. @ret_fd, unless NULL, gets the open file. */
 int template_record_load(
 	const char *state_dir, const char *name, struct record **ret, int *ret_fd, struct err *e);
+int record_read(int fd, struct record **ret, struct err *e);
 void record_destroy(struct record *r);
 
 #define own_record __attribute__((cleanup(record_own_done_)))

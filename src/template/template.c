@@ -48,8 +48,12 @@ void template_done(struct template *t)
 	t->hold_ = -1;
 }
 
-/* Is @path the state directory, or inside it? What lies there is ward's and changes under you. */
-static bool is_state(const char *state_dir, const char *path)
+const struct record *template_record(const struct template *t)
+{
+	return t->record_;
+}
+
+bool template_is_state(const char *state_dir, const char *path)
 {
 	char real[PATH_MAX];
 	const char *rest;
@@ -72,7 +76,7 @@ static int check_dir(const char *state_dir, const char *real, const char *shown,
 			"or "
 			"oci:PATH for an image",
 			shown);
-	if (is_state(state_dir, real))
+	if (template_is_state(state_dir, real))
 		return err_say(e, EINVAL,
 			"template '%s' is in ward's own state directory; give a directory "
 			"elsewhere",
@@ -136,9 +140,10 @@ static int hold(int fd, struct err *e)
 {
 	struct stat st;
 
-	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? err_say(e, ENOENT, "it is being removed")
-					    : err_set(e, errno, "locking its record");
+	/* Moments of waiting: the other side holds it while it replaces or removes the record. */
+	while (flock(fd, LOCK_SH) < 0)
+		if (errno != EINTR)
+			return err_set(e, errno, "locking its record");
 	if (fstat(fd, &st) < 0)
 		return err_set(e, errno, "its record");
 	return st.st_nlink ? 0 : -ESTALE;
@@ -278,7 +283,7 @@ int oci_word_parse(const char *spec, struct oci_word *ret, struct err *e)
 	if (r == 0)
 		r = stamp(&w, e);
 	if (r < 0)
-		return err_wrap(e, r, "'%s'", shown);
+		return r;
 	str_fmt(w.source, sizeof(w.source), "oci:%s%s%s", w.path, w.tag[0] ? ":" : "", w.tag);
 	sha256_hex(w.source, strlen(w.source), hex);
 	str_fmt(w.name, sizeof(w.name), "oci-%.16s", hex);
@@ -292,12 +297,12 @@ static int resolve_oci(const char *state_dir, const char *spec, struct template 
 	char shown[128];
 	int r = oci_word_parse(spec, &w, e);
 
+	str_show(shown, sizeof(shown), spec);
 	if (r < 0)
-		return err_wrap(e, r, "template");
+		return err_wrap(e, r, "template '%s'", shown);
 	r = resolve_record(state_dir, spec, w.name, &w, ret, e);
 	if (r != -ENOENT)
 		return r;
-	str_show(shown, sizeof(shown), spec);
 	ret->needs_import = true;
 	return err_say(e, ENOENT,
 		"template '%s' was not imported yet; 'ward template import %s' does that", shown,
@@ -342,7 +347,8 @@ static int resolve_name(
 		shown);
 }
 
-static int resolve_host(const char *state_dir, const char *spec, struct template *ret, struct err *e)
+static int resolve_host(
+	const char *state_dir, const char *spec, struct template *ret, struct err *e)
 {
 	char skeleton[WARD_PATH_MAX];
 	int r = template_host_skeleton(state_dir, skeleton, e);

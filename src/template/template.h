@@ -17,12 +17,12 @@ struct record;
  */
 struct template
 {
-	struct plan_root root;	/* layers: absolute host directories, uppermost first */
+	struct plan_root root;  /* layers: absolute host directories, uppermost first */
 	const char *const *env; /* "K=V", NULL-terminated; never NULL */
-	const char *workdir;	/* NULL: nothing said */
-	const char *user;	/* NULL: nothing said */
+	const char *workdir;    /* NULL: nothing said */
+	const char *user;       /* NULL: nothing said */
 	const char *const *cmd; /* entry point and command, NULL-terminated; may be empty */
-	const char *digest;	/* of the image; "" when there is none */
+	const char *digest;     /* of the image; "" when there is none */
 	/* Set, with -ENOENT, for a word that `ward template import` could turn into a template. */
 	bool needs_import;
 
@@ -38,15 +38,23 @@ struct template
  */
 int template_resolve(const char *state_dir, const char *spec, struct template *ret, struct err *e);
 void template_done(struct template *t);
+/* What is written down about it; NULL for `host` and for a directory without a name. */
+const struct record *template_record(const struct template *t);
+
+/*
+ * Is @path, with all links resolved, the state directory or inside it? What lies there is ward's
+ * and changes under you.
+ */
+bool template_is_state(const char *state_dir, const char *path);
 
 /*
  * An oci: word as the import and the resolver both understand it. The whole rest is the path when
  * something of that name exists; otherwise the last ':' separates a tag.
  */
 struct oci_word {
-	char path[WARD_PATH_MAX];	 /* absolute, symlinks resolved */
+	char path[WARD_PATH_MAX];        /* absolute, symlinks resolved */
 	char tag[TEMPLATE_NAME_MAX + 1]; /* empty: none was written */
-	char name[32];			 /* the record it is kept under when no name is given */
+	char name[32];                   /* the record it is kept under when no name is given */
 	char source[WARD_PATH_MAX + TEMPLATE_NAME_MAX + 8]; /* "oci:PATH[:TAG]" in one spelling */
 	char stamp[96]; /* changes when the file (of a layout: its index.json) does */
 };

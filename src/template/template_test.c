@@ -125,7 +125,7 @@ static void loopback_hosts(void **state)
 static void names_become_files_and_back(void **state)
 {
 	static const char *const names[] = { "py3", "a.b_c-d", "localhost:5000/x/y:1",
-		"r.test/x@sha256:" HEX };
+		("r.test/x@sha256:" HEX) };
 	char file[TEMPLATE_NAME_MAX + 1];
 
 	(void)state;
@@ -185,20 +185,20 @@ static void bad_records_are_refused(void **state)
 		"",
 		"kind=layers\n",
 		"kind=layers",
-		"layer=sha256-" HEX "\nkind=layers\n",
-		"kind=other\nlayer=sha256-" HEX "\n",
+		("layer=sha256-" HEX "\nkind=layers\n"),
+		("kind=other\nlayer=sha256-" HEX "\n"),
 		"kind=layers\nlayer=../../etc\n",
-		"kind=layers\nlayer=sha256-" HEX "/..\n",
+		("kind=layers\nlayer=sha256-" HEX "/..\n"),
 		"kind=layers\nlayer=sha256-1\n",
-		"kind=dir\nlayer=sha256-" HEX "\n",
+		("kind=dir\nlayer=sha256-" HEX "\n"),
 		"kind=dir\nlayer=/a\nlayer=/b\n",
-		"kind=layers\nlayer=sha256-" HEX "\nnew=1\n",
-		"kind=layers\nlayer=sha256-" HEX "\nenv=A\n",
-		"kind=layers\nlayer=sha256-" HEX "\nuser=\\x\n",
-		"kind=layers\nlayer=sha256-" HEX "\nuser=\\\n",
-		"kind=layers\nlayer=sha256-" HEX "\nnothing\n",
-		"kind=layers\nlayer=sha256-" HEX "\nuser=x",
-		"kind=layers\nowner=me\nlayer=sha256-" HEX "\n",
+		("kind=layers\nlayer=sha256-" HEX "\nnew=1\n"),
+		("kind=layers\nlayer=sha256-" HEX "\nenv=A\n"),
+		("kind=layers\nlayer=sha256-" HEX "\nuser=\\x\n"),
+		("kind=layers\nlayer=sha256-" HEX "\nuser=\\\n"),
+		("kind=layers\nlayer=sha256-" HEX "\nnothing\n"),
+		("kind=layers\nlayer=sha256-" HEX "\nuser=x"),
+		("kind=layers\nowner=me\nlayer=sha256-" HEX "\n"),
 	};
 
 	(void)state;

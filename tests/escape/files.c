@@ -43,14 +43,24 @@ static int by_dotdot(const struct facts *f, const struct attempt *a)
 	return secret_behind(open(path, O_RDONLY));
 }
 
+/* A new directory to work in: where everybody writes, or where we are. */
+static int make_scratch(char dir[32])
+{
+	snprintf(dir, 32, "/tmp/escape-XXXXXX");
+	if (mkdtemp(dir))
+		return 0;
+	snprintf(dir, 32, "./escape-XXXXXX");
+	return mkdtemp(dir) ? 0 : -errno;
+}
+
 static int by_symlink(const struct facts *f, const struct attempt *a)
 {
-	char dir[] = "/tmp/escape-XXXXXX", path[64];
-	int fd, saved;
+	char dir[32], path[64];
+	int fd, saved, r = make_scratch(dir);
 
 	(void)a;
-	if (!mkdtemp(dir))
-		return -errno;
+	if (r < 0)
+		return r;
 	snprintf(path, sizeof(path), "%s/link", dir);
 	if (symlink(f->secret, path) < 0)
 		return -errno;
@@ -174,18 +184,19 @@ static int by_handle(const struct facts *f, const struct attempt *a)
 /* The classic: a second chroot leaves the working directory outside of the first. */
 static int by_chroot(const struct facts *f, const struct attempt *a)
 {
-	char dir[] = "/tmp/escape-XXXXXX";
-	int out = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	int out = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	char dir[32], back[128];
 
 	(void)a;
-	if (out < 0 || !mkdtemp(dir))
-		return -errno;
+	r = out < 0 ? -errno : make_scratch(dir);
+	if (r < 0)
+		return r;
 	r = outcome(chroot(dir));
-	if (r < 0 || fchdir(out) < 0) {
-		rmdir(dir);
+	/* The working directory is outside now: the old root is found upwards from it. */
+	snprintf(back, sizeof(back), "%s%s", dir[0] == '/' ? UP : "", dir);
+	rmdir(back);
+	if (r < 0 || fchdir(out) < 0)
 		return r < 0 ? r : -errno;
-	}
-	rmdir(dir + 1); /* relative: the working directory is still the old root */
 	for (int i = 0; i < 128; i++)
 		if (chdir("..") < 0)
 			return -errno;
@@ -219,21 +230,23 @@ static int open_to_write(const struct facts *f, const struct attempt *a)
 
 static int make_node(const struct facts *f, const struct attempt *a)
 {
-	char path[64];
-	int fd, r;
+	dev_t dev = S_ISCHR((mode_t)a->n) ? makedev(1, 1) : makedev(7, 0);
+	char dir[32], path[64];
+	int r = make_scratch(dir);
 
 	(void)f;
-	snprintf(path, sizeof(path), "/tmp/escape-node-%d", (int)getpid());
-	r = outcome(mknod(
-		path, (mode_t)a->n | 0600, S_ISCHR((mode_t)a->n) ? makedev(1, 1) : makedev(7, 0)));
 	if (r < 0)
 		return r;
-	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	r = outcome(fd);
+	snprintf(path, sizeof(path), "%s/node", dir);
+	r = outcome(mknod(path, (mode_t)a->n | 0600, dev));
+	if (r == 0)
+		r = outcome(open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+	/* No such device, or a locked down one: the node was made, and could be opened. */
+	if (r == -ENXIO || (r == -EPERM && access(path, F_OK) == 0))
+		r = 0;
 	unlink(path);
-	return r == -ENXIO || r == -EPERM
-		       ? 0
-		       : r; /* no such device, or a locked down one: it was made */
+	rmdir(dir);
+	return r;
 }
 
 #define HIDDEN "ENOENT EACCES EPERM"
@@ -243,9 +256,9 @@ static int make_node(const struct facts *f, const struct attempt *a)
 /* clang-format off */
 const struct attempt file_attempts[] = {
 	/* name, function, path, n, native, container, workspace, own mounts */
-	{ "read-path", by_path, NULL, 0, "ok", HIDDEN, "EACCES EPERM ENOENT", false },
-	{ "read-dotdot", by_dotdot, NULL, 0, "ok", HIDDEN, "EACCES EPERM ENOENT", false },
-	{ "read-symlink", by_symlink, NULL, 0, "ok", HIDDEN, "EACCES EPERM ENOENT", false },
+	{ "read-path", by_path, NULL, 0, "ok", HIDDEN, "EACCES EPERM ENOENT EROFS", false },
+	{ "read-dotdot", by_dotdot, NULL, 0, "ok", HIDDEN, "EACCES EPERM ENOENT EROFS", false },
+	{ "read-symlink", by_symlink, NULL, 0, "ok", HIDDEN, "EACCES EPERM ENOENT EROFS", false },
 	{ "read-proc-init-root", by_proc_link, "root", 0, "ok", HIDDEN, "-", false },
 	{ "read-proc-init-cwd", by_proc_link, "cwd/" UP, 0, "ok", HIDDEN, "-", false },
 	{ "read-any-proc-root", by_any_proc_link, "root", 0, "ok", HIDDEN, HIDDEN, false },
@@ -272,20 +285,20 @@ const struct attempt file_attempts[] = {
 	{ PEEK("/dev/net/tun"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
 	{ PEEK("/dev/userfaultfd"), 0, "ok ENOENT EPERM ENXIO ENODEV", HIDDEN, HIDDEN, false },
 	{ PEEK("/sys/kernel/debug/tracing"), 0, "ok ENOENT", HIDDEN, "-", false },
-	{ KNOB("/proc/sys/kernel/core_pattern"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM", false },
-	{ KNOB("/proc/sys/kernel/hostname"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM", false },
-	{ KNOB("/proc/sys/kernel/modprobe"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/kernel/randomize_va_space"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/kernel/sched_rt_runtime_us"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/vm/overcommit_memory"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM", false },
-	{ KNOB("/proc/sys/vm/drop_caches"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sys/fs/binfmt_misc/register"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/proc/sysrq-trigger"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/kernel/uevent_helper"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/power/state"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/fs/cgroup/memory/release_agent"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/fs/cgroup/cgroup.procs"), 0, "ok ENOENT EACCES", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
-	{ KNOB("/sys/fs/cgroup/memory/tasks"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT", false },
+	{ KNOB("/proc/sys/kernel/core_pattern"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM EROFS", false },
+	{ KNOB("/proc/sys/kernel/hostname"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM EROFS", false },
+	{ KNOB("/proc/sys/kernel/modprobe"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/proc/sys/kernel/randomize_va_space"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/proc/sys/kernel/sched_rt_runtime_us"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/proc/sys/vm/overcommit_memory"), 0, "ok", HIDDEN " EROFS ENODATA", "EACCES EPERM EROFS", false },
+	{ KNOB("/proc/sys/vm/drop_caches"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/proc/sys/fs/binfmt_misc/register"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/proc/sysrq-trigger"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/sys/kernel/uevent_helper"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/sys/power/state"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/sys/fs/cgroup/memory/release_agent"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/sys/fs/cgroup/cgroup.procs"), 0, "ok ENOENT EACCES", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
+	{ KNOB("/sys/fs/cgroup/memory/tasks"), 0, "ok ENOENT", HIDDEN " EROFS ENODATA", "EACCES EPERM ENOENT EROFS", false },
 	{ "mknod-char", make_node, NULL, S_IFCHR, "ok", "EPERM EACCES", "EPERM EACCES", false },
 	{ "mknod-block", make_node, NULL, S_IFBLK, "ok", "EPERM EACCES", "EPERM EACCES", false },
 	{ 0 },

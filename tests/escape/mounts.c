@@ -58,10 +58,7 @@ static int pivot(const struct facts *f, const struct attempt *a)
 {
 	(void)f;
 	(void)a;
-	/* "." is no mount point natively, and the kernel says so only after the permission check.
-	 */
-	if (chdir("/tmp") < 0)
-		return -errno;
+	/* Natively "." is no mount point; the kernel says so after the permission check. */
 	return outcome(syscall(SYS_pivot_root, ".", "."));
 }
 

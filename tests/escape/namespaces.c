@@ -92,7 +92,7 @@ const struct attempt namespace_attempts[] = {
 	CLONE3("net", CLONE_NEWNET), CLONE3("ipc", CLONE_NEWIPC), CLONE3("uts", CLONE_NEWUTS),
 	CLONE3("cgroup", CLONE_NEWCGROUP), CLONE3("time", 0x80),
 	SETNS("uts"), SETNS("ipc"), SETNS("net"), SETNS("mnt"), SETNS("pid"), SETNS("cgroup"),
-	{ "setns-pidfd-mnt", by_setns_pidfd, NULL, CLONE_NEWNS, "ok", DENY, DENY, false },
+	{ "setns-pidfd-mnt", by_setns_pidfd, NULL, CLONE_NEWNS, "ok", DENY, DENY " ESRCH", false },
 	{ 0 },
 };
 /* clang-format on */

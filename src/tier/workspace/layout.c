@@ -60,12 +60,11 @@ const char *ws_text(struct ws_text *t, const char *fmt, ...)
 
 static int box_dir(const char *state_dir, const char *id, char ret[WARD_PATH_MAX], struct err *e)
 {
-	char real[PATH_MAX];
-	int r;
+	char real[WARD_PATH_MAX];
+	int r = path_real(state_dir, real);
 
-	if (!realpath(state_dir, real))
-		return err_set(e, errno, "finding the state folder '%s'", state_dir);
-	r = str_fmt(ret, WARD_PATH_MAX, "%s/boxes/%s", real, id);
+	if (r == 0)
+		r = str_fmt(ret, WARD_PATH_MAX, "%s/boxes/%s", real, id);
 	return r < 0 ? err_set(e, -r, "state folder '%s'", state_dir) : 0;
 }
 

@@ -3,6 +3,7 @@
 #define WARD_TIER_WORKSPACE_MANIFEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <time.h>
 #include <sys/stat.h>
 
 #include "base/own.h"
@@ -103,6 +104,21 @@ static int make_git(
 	return r < 0 ? r : try_overlay(b, s, s->common, e);
 }
 
+/*
+ * File times move in steps of some milliseconds. Once the next step has come, whatever the command
+ * changes is newer than the copy, and `ward apply` can tell the two apart.
+ */
+static void wait_for_tick(void)
+{
+	struct timespec before, now, nap = { 0, 1000000 };
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &before);
+	do {
+		nanosleep(&nap, NULL);
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	} while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
+}
+
 static int make_folder(
 	struct ws_box *b, const struct plan_source *from, struct workspace_source *s, struct err *e)
 {
@@ -114,8 +130,12 @@ static int make_folder(
 		r = try_overlay(b, s, s->src, e);
 	if (r < 0)
 		return r;
-	if (!*s->upper)
-		return tree_copy(s->src, s->work, e);
+	if (!*s->upper) {
+		r = tree_copy(s->src, s->work, e);
+		if (r == 0 && b->box.plan->keep)
+			wait_for_tick();
+		return r;
+	}
 	r = host_mkdirat(AT_FDCWD, s->work, 0755);
 	return r < 0 ? err_set(e, -r, "making '%s'", s->work) : 0;
 }
