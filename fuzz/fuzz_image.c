@@ -35,7 +35,7 @@ static char top[64];
 
 static void remove_top(void)
 {
-	rm_tree(AT_FDCWD, top, NULL);
+	tree_remove(top, NULL);
 }
 
 static void make_top(void)
@@ -92,7 +92,7 @@ static void fuzz_layer(const uint8_t *data, size_t size)
 	must_hold(path, "fs");
 	path[strlen(path) - 2] = '\0';
 	must_hold(path, "b");
-	if (rm_tree(AT_FDCWD, str_fmt(path, sizeof(path), "%s/a/b/fs", top) < 0 ? "" : path,
+	if (tree_remove(str_fmt(path, sizeof(path), "%s/a/b/fs", top) < 0 ? "" : path,
 		    NULL) < 0)
 		abort();
 }
