@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -271,8 +272,8 @@ static void users(void **state)
 	};
 
 	(void)state;
-	if (geteuid() != 0) /* nobody else can become somebody else */
-		return;
+	if (geteuid() != 0)
+		skip(); /* nobody else can become somebody else */
 	rig_start(&rig);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		const struct proto_start s = { .stream = 5,
@@ -980,6 +981,63 @@ static void broken_parts(void **state)
 	close(rig.fd);
 }
 
+static void limit(int what, rlim_t n)
+{
+	struct rlimit l;
+
+	assert_int_equal(prlimit(rig.pid, (__typeof__(RLIMIT_AS))what, NULL, &l), 0);
+	l.rlim_cur = n == RLIM_INFINITY ? l.rlim_max : n;
+	assert_int_equal(prlimit(rig.pid, (__typeof__(RLIMIT_AS))what, &l, NULL), 0);
+}
+
+/* How many the agent has open, as its child sees it; not before the agent is done with the start.
+ */
+static void count_descriptors(struct said *ret)
+{
+	struct proto_event ev;
+
+	rig_run(&rig, 1, 0, ARGV("sh", "-c", "read x; ls /proc/$PPID/fd | wc -l"));
+	rig_expect(&rig, &ev, PROTO_OPENED, 1);
+	type(1, "go\n");
+	rig_collect(&rig, 1, ret);
+	assert_int_equal(ret->exit.code, 0);
+}
+
+/* No descriptors, no memory: the request fails, nothing else does. */
+static void want(void **state)
+{
+	static struct said before;
+	struct proto_event ev;
+
+	(void)state;
+	rig_start(&rig);
+	count_descriptors(&before);
+	for (rlim_t n = 4; n < 9; n++) {
+		limit(RLIMIT_NOFILE, n);
+		rig_run(&rig, 1, 0, ARGV("true"));
+		rig_expect(&rig, &ev, PROTO_START_FAILED, 1);
+		assert_int_equal(ev.failed.code, EMFILE);
+		assert_int_equal(ev.failed.step, START_STEP_SETUP);
+	}
+	limit(RLIMIT_NOFILE, RLIM_INFINITY);
+	limit(RLIMIT_AS, 1);
+	rig_run(&rig, 1, 0, ARGV("true"));
+	rig_expect(&rig, &ev, PROTO_START_FAILED, 1);
+	assert_int_equal(ev.failed.code, ENOMEM);
+	assert_int_equal(
+		proto_send_request(&rig.c,
+			&(struct proto_request){ .type = PROTO_LIST, .stream = 1, .path = "/" },
+			NULL),
+		0);
+	rig_expect(&rig, &ev, PROTO_ERROR, 1);
+	assert_int_equal(ev.failed.code, ENOMEM);
+	limit(RLIMIT_AS, RLIM_INFINITY);
+	/* Nothing of the failed ones is left open. */
+	count_descriptors(&said);
+	assert_string_equal(said.out, before.out);
+	assert_int_equal(rig_end(&rig), 0);
+}
+
 /* PID 1 ends everything that it sees; no other process may act as if it were that. */
 static void not_pid_1(void **state)
 {
@@ -1028,6 +1086,7 @@ int main(void)
 		cmocka_unit_test(list_of_processes),
 		cmocka_unit_test(shutdown_asks_then_kills),
 		cmocka_unit_test(long_start),
+		cmocka_unit_test(want),
 		cmocka_unit_test(refused_requests),
 		cmocka_unit_test(broken_clients),
 		cmocka_unit_test(broken_parts),
