@@ -181,6 +181,32 @@ void rig_shell(struct rig *r, const char *script, struct said *said)
 	rig_collect(r, 77, said);
 }
 
+void rig_until(struct rig *r, uint32_t stream, const char *want)
+{
+	static char seen[8192];
+	size_t len = 0;
+	struct proto_event ev;
+
+	while (len == 0 || !strstr(seen, want)) {
+		rig_next(r, &ev);
+		if (ev.type == PROTO_EXIT)
+			fail_msg("ended before '%s': '%s'", want, seen);
+		if (ev.type != PROTO_DATA)
+			continue;
+		assert_int_equal(ev.stream, stream);
+		assert_true(len + ev.data_len < sizeof(seen));
+		memcpy(seen + len, ev.data, ev.data_len);
+		len += ev.data_len;
+		seen[len] = '\0';
+	}
+	seen[0] = '\0';
+}
+
+void rig_type(struct rig *r, uint32_t stream, const char *text)
+{
+	assert_int_equal(proto_send_data(&r->c, stream, text, strlen(text), NULL), 0);
+}
+
 int rig_main(const char *name, const struct CMUnitTest *tests, size_t count)
 {
 	int failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
