@@ -572,7 +572,7 @@ static void watch_of_a_flood(void **state)
 	ask(PROTO_WATCH, FILE_RECURSIVE, dir, NULL);
 	rig_expect(&rig, &ev, PROTO_OPENED, ID);
 	assert_int_equal(str_fmt(script, sizeof(script),
-				 "cd %s; seq -f f%%g 1 12000 | xargs touch; rm -f f*", dir),
+				 "cd %s; seq -f f%%g 1 7000 | xargs touch; rm -f f*", dir),
 		0);
 	rig_run(&rig, 8, START_NULL_STDIN, ARGV("sh", "-c", script));
 	for (bool ended = false; !ended;) {
