@@ -8,9 +8,8 @@
 /* Whom a full sweep calls and tells, beyond what a small one does. */
 struct gc_hooks {
 	struct sweep_hooks sweep;
-	/* Removes half-made templates and layers; tells @sweep of each. NULL: none are looked for.
-	 */
-	int (*templates)(int state_fd, const struct sweep_hooks *sweep, struct err *e);
+	/* Removes what no template needs; @idle: no sandbox runs. NULL: none are looked for. */
+	int (*templates)(const char *state_dir, bool idle, const struct sweep_hooks *tell, struct err *e);
 };
 
 /* Fills in what this build has to offer; the caller adds whom to tell. */
