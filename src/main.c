@@ -46,12 +46,29 @@ static int dispatch(int argc, char **argv, const struct globals *g)
 	return cmd_usage(NULL, "'%s' is not a command; 'ward help' lists them", argv[0]);
 }
 
+/* One piece of memory holds all of it: the kernel put it there. */
+static void find_args(struct globals *g, int argc, char **argv)
+{
+	char *end = argv[argc - 1] + strlen(argv[argc - 1]) + 1;
+
+	for (char **env = g->environ; *env; env++)
+		if (*env == end)
+			end = *env + strlen(*env) + 1;
+	g->args = argv[0];
+	g->args_len = (size_t)(end - argv[0]);
+}
+
 int main(int argc, char **argv)
 {
 	char state_dir[WARD_PATH_MAX], self_dir[WARD_PATH_MAX];
 	struct globals g = { .state_dir = state_dir, .self_dir = self_dir, .environ = environ };
 	struct err e = { 0 };
-	int at = globals_read(argc, argv, &g, state_dir, self_dir, &e);
+	int at;
+
+	if (argc < 1)
+		return EXIT_WARD;
+	find_args(&g, argc, argv);
+	at = globals_read(argc, argv, &g, state_dir, self_dir, &e);
 
 	if (at < 0)
 		return cmd_fail(NULL, &e);

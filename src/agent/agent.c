@@ -244,7 +244,7 @@ static void own_signals(sigset_t *ret_mask)
 	struct sigaction act = { .sa_handler = on_child };
 	uint64_t all = ~(uint64_t)0;
 
-	for (int sig = 1; sig < 32; sig++)
+	for (int sig = 1; sig <= 64; sig++) /* all that the kernel has: make ignores 32 and 33 */
 		if (sig != SIGKILL && sig != SIGSTOP && sig != SIGCHLD)
 			syscall(SYS_rt_sigaction, sig, to_default, NULL, sizeof(all));
 	sigaction(SIGCHLD, &act, NULL);

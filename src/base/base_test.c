@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/ckd.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/id.h"
 #include "base/json.h"
@@ -194,6 +195,44 @@ static void ids_are_safe_names(void **state)
 	assert_false(id_is_valid("short"));
 }
 
+static void moments(void **state)
+{
+	static const struct {
+		const char *text;
+		int want;
+		const char *back;
+	} cases[] = {
+		{ "1970-01-01", 0, "1970-01-01T00:00:00.000000Z" },
+		{ "2000-02-29T12:34", 0, "2000-02-29T12:34:00.000000Z" },
+		{ "2025-06-01T10:00:00.125Z", 0, "2025-06-01T10:00:00.125000Z" },
+		{ "2025-12-31T23:59:59.9999999Z", 0, "2025-12-31T23:59:59.999999Z" },
+		{ "2100-03-01T00:00:00Z", 0, "2100-03-01T00:00:00.000000Z" },
+		{ "2025-06-01 10:00", -EINVAL, NULL },
+		{ "2025-13-01", -EINVAL, NULL },
+		{ "2025-6-1", -EINVAL, NULL },
+		{ "2025-06-01T", -EINVAL, NULL },
+		{ "2025-06-01T10:00:00.", -EINVAL, NULL },
+		{ "2025-06-01Zx", -EINVAL, NULL },
+		{ "", -EINVAL, NULL },
+		{ "now", -EINVAL, NULL },
+	};
+	char text[CLOCK_TEXT], again[CLOCK_TEXT];
+	int64_t us = 0;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_int_equal(clock_parse(cases[i].text, &us), cases[i].want);
+		if (cases[i].want < 0)
+			continue;
+		clock_text_at(us, text);
+		assert_string_equal(text, cases[i].back);
+	}
+	clock_text(text);
+	assert_int_equal(clock_parse(text, &us), 0);
+	clock_text_at(us, again);
+	assert_string_equal(text, again);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -206,6 +245,7 @@ int main(void)
 		cmocka_unit_test(buffers_stop_at_their_limit),
 		cmocka_unit_test(sha256_vectors),
 		cmocka_unit_test(ids_are_safe_names),
+		cmocka_unit_test(moments),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

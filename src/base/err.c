@@ -18,7 +18,8 @@ static void append(struct err *e, size_t at, const char *text)
 		snprintf(e->msg + at, sizeof(e->msg) - at, "%s", text);
 }
 
-static size_t format(struct err *e, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static size_t format(
+	struct err *e, const char *fmt, va_list ap)
 {
 	int n = vsnprintf(e->msg, sizeof(e->msg), fmt, ap);
 

@@ -21,6 +21,9 @@ void sha256_init(struct sha256 *s);
 void sha256_add(struct sha256 *s, const void *data, size_t len);
 void sha256_end(struct sha256 *s, uint8_t out[SHA256_BYTES]);
 
+/* Lower-case hex with a NUL. */
+void sha256_end_hex(struct sha256 *s, char out[SHA256_HEX + 1]);
+
 /* All of it at once, as lower-case hex with a NUL. */
 void sha256_hex(const void *data, size_t len, char out[SHA256_HEX + 1]);
 

@@ -3,7 +3,8 @@
  * base/str.c - strings into buffers of a known size.
  *
  * Owns:  nothing.
- * Rules: what does not fit is an error and leaves an empty string, never a cut one.
+ * Rules: what does not fit is an error and leaves an empty string, never a cut one; only what is
+ *        shown to people is cut, and says so.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -35,4 +36,32 @@ int str_copy(char *buf, size_t cap, const char *src)
 	}
 	memcpy(buf, src, n + 1);
 	return 0;
+}
+
+const char *str_show(char *out, size_t cap, const char *s)
+{
+	static const char hex[] = "0123456789abcdef";
+	size_t at = 0, kept = 0; /* @kept: how much fits together with the dots */
+
+	for (; *s; s++) {
+		unsigned char c = (unsigned char)*s;
+		bool plain = c >= ' ' && c < 0x7f && c != '\\';
+
+		if (at + (plain ? 1 : 4) >= cap) {
+			memcpy(out + kept, "...", 4);
+			return out;
+		}
+		if (plain) {
+			out[at++] = (char)c;
+		} else {
+			out[at++] = '\\';
+			out[at++] = 'x';
+			out[at++] = hex[c >> 4];
+			out[at++] = hex[c & 15];
+		}
+		if (at + 4 <= cap)
+			kept = at;
+	}
+	out[at] = '\0';
+	return out;
 }

@@ -9,6 +9,12 @@
 /* Formats into @buf; 0, or -ENAMETOOLONG (with @buf empty) when it does not fit. Never cuts. */
 int str_fmt(char *buf, size_t cap, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/*
+ * Copies what a stranger wrote so that it can stand in an error line: control characters and bytes
+ * past ASCII come out as \xHH, and what does not fit ends in "...". Returns @out.
+ */
+const char *str_show(char *out, size_t cap, const char *s);
+
 /* Copies @src; 0, or -ENAMETOOLONG (with @buf empty). */
 int str_copy(char *buf, size_t cap, const char *src);
 

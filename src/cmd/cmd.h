@@ -2,6 +2,8 @@
 #ifndef WARD_CMD_CMD_H
 #define WARD_CMD_CMD_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 
 enum { EXIT_TIME_LIMIT = 124, EXIT_WARD = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
@@ -11,6 +13,8 @@ struct globals {
 	const char *state_dir; /* absolute: --state-dir, WARD_STATE_DIR, or the default; not made yet */
 	const char *self_dir;  /* the folder that holds this executable */
 	char **environ;
+	char *args; /* where the kernel put this process's arguments and environment */
+	size_t args_len;
 };
 
 /* A command: argv[0] is its name. Returns the exit status of the process. */

@@ -16,9 +16,16 @@
 #include "base/str.h"
 #include "cmd/common.h"
 
+/* What a user wrote is in these messages: one line, and nothing that a terminal would obey. */
 int cmd_fail(const char *name, const struct err *e)
 {
-	fprintf(stderr, "ward%s%s: %s\n", name ? " " : "", name ? name : "", e->msg);
+	char line[sizeof(e->msg)];
+	size_t n = 0;
+
+	for (; n < sizeof(line) - 1 && e->msg[n]; n++)
+		line[n] = (unsigned char)e->msg[n] < 0x20 || e->msg[n] == 0x7f ? '?' : e->msg[n];
+	line[n] = '\0';
+	fprintf(stderr, "ward%s%s: %s\n", name ? " " : "", name ? name : "", line);
 	return EXIT_WARD;
 }
 

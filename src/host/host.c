@@ -15,13 +15,16 @@
 #include <unistd.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/loop.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
@@ -215,7 +218,7 @@ int host_socketpair(int type, int fds[2])
 	return (int)result(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds));
 }
 
-enum { FDS_MAX = 64 };
+enum { FDS_MAX = 250 }; /* the kernel takes 253 */
 
 union fds_room {
 	struct cmsghdr head;
@@ -449,4 +452,103 @@ int host_landlock_restrict(int ruleset)
 {
 	GATE("landlock_restrict");
 	return (int)result(syscall(WARD_SYS_landlock_restrict_self, ruleset, 0));
+}
+
+int host_lock_held(int fd, pid_t *ret_pid)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	GATE("lock_held");
+	if (fcntl(fd, F_GETLK, &lock) < 0)
+		return -errno;
+	if (lock.l_type == F_UNLCK)
+		return 0;
+	*ret_pid = lock.l_pid;
+	return 1;
+}
+
+int host_lock_file(int fd)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	GATE("lock_file");
+	return (int)result(fcntl(fd, F_OFD_SETLK, &lock));
+}
+
+ssize_t host_pread(int fd, void *buf, size_t len, off_t at)
+{
+	GATE("pread");
+	return result(pread(fd, buf, len, at));
+}
+
+ssize_t host_pwrite(int fd, const void *buf, size_t len, off_t at)
+{
+	GATE("pwrite");
+	return result(pwrite(fd, buf, len, at));
+}
+
+ssize_t host_writev(int fd, const struct iovec *iov, int count)
+{
+	GATE("writev");
+	return result(writev(fd, iov, count));
+}
+
+int host_fdatasync(int fd)
+{
+	GATE("fdatasync");
+	return (int)result(fdatasync(fd));
+}
+
+int host_fstat(int fd, struct stat *ret)
+{
+	GATE("fstat");
+	return (int)result(fstat(fd, ret));
+}
+
+int host_fstatat(int dir, const char *path, struct stat *ret, int flags)
+{
+	GATE("fstatat");
+	return (int)result(fstatat(dir, path, ret, flags));
+}
+
+int host_fchmod(int fd, mode_t mode)
+{
+	GATE("fchmod");
+	return (int)result(fchmod(fd, mode));
+}
+
+int host_chmod(const char *path, mode_t mode)
+{
+	GATE("chmod");
+	return (int)result(chmod(path, mode));
+}
+
+ssize_t host_getdents(int fd, void *buf, size_t len)
+{
+	GATE("getdents");
+	return result(syscall(SYS_getdents64, fd, buf, len));
+}
+
+int host_rewind(int fd)
+{
+	GATE("lseek");
+	return lseek(fd, 0, SEEK_SET) < 0 ? -errno : 0;
+}
+
+int host_pidfd_open(pid_t pid)
+{
+	GATE("pidfd_open");
+	return (int)result(syscall(SYS_pidfd_open, pid, 0));
+}
+
+int host_loop_detach(int fd)
+{
+	GATE("loop_detach");
+	return (int)result(ioctl(fd, LOOP_CLR_FD, 0));
+}
+
+int host_pipe(int ret[2])
+{
+	GATE("pipe2");
+	return (int)result(pipe2(ret, O_CLOEXEC));
 }

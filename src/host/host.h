@@ -48,6 +48,7 @@ int host_socketpair(int type, int fds[2]);
 ssize_t host_send_fds(int sock, const void *data, size_t len, const int *fds, unsigned count);
 ssize_t host_recv_fds(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *ret_count);
 int host_eventfd(void);
+int host_pipe(int ret[2]);
 
 pid_t host_clone3(const struct clone_args *args);
 int host_unshare(int flags);
@@ -78,5 +79,31 @@ int host_landlock_abi(void);
 int host_landlock_create(const void *attr, size_t size);
 int host_landlock_add_path(int ruleset, int fd, uint64_t access);
 int host_landlock_restrict(int ruleset);
+
+/* What the store needs: locks, positioned reads and writes, directories, deletion. */
+struct stat;
+struct iovec;
+int host_lock_held(int fd, pid_t *ret_pid); /* 1 and who, when another process holds host_lock() */
+int host_lock_file(int fd); /* exclusive, of the open file, not waiting: -EAGAIN when it is held */
+ssize_t host_pread(int fd, void *buf, size_t len, off_t at);
+ssize_t host_pwrite(int fd, const void *buf, size_t len, off_t at);
+ssize_t host_writev(int fd, const struct iovec *iov, int count);
+int host_fdatasync(int fd);
+int host_fstat(int fd, struct stat *ret);
+int host_fstatat(int dir, const char *path, struct stat *ret, int flags);
+int host_fchmod(int fd, mode_t mode);
+int host_chmod(const char *path, mode_t mode);
+/* Entries as the kernel lays them out (struct host_dirent, d_reclen apart); 0 at the end. */
+struct host_dirent {
+	uint64_t d_ino;
+	int64_t d_off;
+	unsigned short d_reclen;
+	unsigned char d_type;
+	char d_name[];
+};
+ssize_t host_getdents(int fd, void *buf, size_t len);
+int host_rewind(int fd);
+int host_pidfd_open(pid_t pid);
+int host_loop_detach(int fd);
 
 #endif

@@ -43,7 +43,8 @@ struct plan_limits {
 	uint64_t output_bytes;
 	uint64_t timeout_ms;
 	uint32_t pids;
-	uint32_t cpu_milli; /* thousandths of a CPU */
+	uint32_t cpu_milli;  /* thousandths of a CPU */
+	uint32_t cpu_weight; /* 1..10000, 100 is everybody else's; 0: leave it */
 	/* Asked for by hand: refuse the run rather than start without. A default may fall back. */
 	bool memory_asked, disk_asked, pids_asked, cpus_asked;
 };
@@ -79,10 +80,20 @@ struct plan {
 	const char *hostname;
 	bool tty;
 	bool keep;
+	bool report; /* somebody will read the resource use: collect what costs extra */
 
-	/* Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root. */
+	/*
+	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root. These
+	 * two, the root and what a template says are filled after prepare: see core/run.c.
+	 */
 	uint32_t id_base;
 	unsigned slot;
+	uid_t caller_uid;
+	gid_t caller_gid;
+
+	/* Where ward's own command line and environment lie, for a copy of ward to forget them. */
+	char *args;
+	size_t args_len;
 };
 
 #endif

@@ -5,10 +5,18 @@
  * Owns:  the list.
  * Rules: no knowledge of any one wall.
  */
+#include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "base/ckd.h"
+#include "base/own.h"
+#include "base/str.h"
+#include "host/host.h"
 #include "tier/tier_impl.h"
 
 static const struct tier_ops *const tiers[] = {
@@ -51,18 +59,132 @@ int tier_probe(const struct tier_ops *t, struct err *e)
 	return t->probe(e);
 }
 
-int box_start(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
+int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	const struct tier_ops *t = tier_by_wall(plan->wall);
 
 	if (!t)
 		return err_say(e, ENOSYS, "this build has no %s tier", wall_name(plan->wall));
-	return t->start(plan, trail, ret_box, e);
+	return t->prepare(plan, trail, ret_box, e);
+}
+
+const struct undo *box_undo(const struct box *box, unsigned *ret_count)
+{
+	*ret_count = box->undo_count;
+	return box->undo;
+}
+
+int box_start(struct box *box, struct trail *trail, struct err *e)
+{
+	return box->ops->start(box, trail, e);
+}
+
+void box_init(struct box *box, const struct tier_ops *ops, const struct plan *plan)
+{
+	box->ops = ops;
+	box->plan = plan;
+	box->fds = (struct box_fds){ -1, -1, -1, -1 };
+	box->upper = -1;
+}
+
+void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const char *path2)
+{
+	assert(box->undo_count < BOX_UNDO_MAX);
+	box->undo[box->undo_count++] = (struct undo){ kind, path, path2 };
+}
+
+volatile struct trail *box_share_trail(struct err *e)
+{
+	void *p = mmap(NULL, sizeof(struct trail), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED) {
+		err_set(e, errno, "mapping memory to share with the first process");
+		return NULL;
+	}
+	return p;
+}
+
+int box_send_ready(int channel, int listener, int upper, struct err *e)
+{
+	char ready[2] = { BOX_READY, (char)((listener >= 0) | (upper >= 0) << 1) };
+	int fds[2];
+	unsigned count = 0;
+	ssize_t n;
+
+	if (listener >= 0)
+		fds[count++] = listener;
+	if (upper >= 0)
+		fds[count++] = upper;
+	n = host_send_fds(channel, ready, sizeof(ready), fds, count);
+	if (n != sizeof(ready))
+		return err_set(e, n < 0 ? (int)-n : EIO, "telling ward that the sandbox is ready");
+	return 0;
+}
+
+int box_ready(struct box *box, struct err *e)
+{
+	char ready[2];
+	int fds[2] = { -1, -1 };
+	unsigned count = 0, want, at = 0;
+	ssize_t n = host_recv_fds(box->fds.channel, ready, sizeof(ready), fds, 2, &count);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return -EAGAIN;
+	if (n == 0 || n == -ECONNRESET)
+		return -ENOTCONN;
+	if (n < 0)
+		return err_set(e, (int)-n, "reading the sandbox's first message");
+	want = n == 2 ? (unsigned)((ready[1] & 1) + (ready[1] >> 1 & 1)) : 99;
+	if (n != 2 || ready[0] != BOX_READY || count != want) {
+		for (unsigned i = 0; i < count; i++)
+			close(fds[i]);
+		return err_say(e, EPROTO, "the sandbox's first message is malformed");
+	}
+	if (ready[1] & 1)
+		box->fds.notify = fds[at++];
+	if (ready[1] & 2)
+		box->upper = fds[at];
+	return 0;
+}
+
+/* Bytes that the process and all its reaped children wrote; it must still be a zombie. */
+static uint64_t written_bytes(pid_t pid)
+{
+	char path[64], text[512];
+	const char *p;
+
+	if (str_fmt(path, sizeof(path), "/proc/%d/io", (int)pid) < 0 ||
+		host_get(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return UINT64_MAX;
+	p = strstr(text, "wchar: ");
+	return p ? strtoull(p + 7, NULL, 10) : UINT64_MAX;
+}
+
+void box_done(struct box *box)
+{
+	int *fds[] = { &box->fds.pidfd, &box->fds.channel, &box->fds.notify, &box->fds.oom, &box->upper };
+
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (*fds[i] >= 0)
+			close(take_fd(fds[i]));
+	if (box->shared)
+		munmap((void *)box->shared, sizeof(struct trail));
+	box->shared = NULL;
 }
 
 const struct box_fds *box_fds(const struct box *box)
 {
 	return &box->fds;
+}
+
+const char *box_workdir(const struct box *box)
+{
+	return box->workdir;
+}
+
+const char *const *box_env(const struct box *box)
+{
+	return box->env;
 }
 
 void box_trail(const struct box *box, struct trail *ret_trail)
@@ -73,19 +195,74 @@ void box_trail(const struct box *box, struct trail *ret_trail)
 		*ret_trail = (struct trail){ 0 };
 }
 
+void box_close_notify(struct box *box)
+{
+	if (box->fds.notify >= 0)
+		close(take_fd(&box->fds.notify));
+}
+
 void box_kill(struct box *box)
 {
 	box->ops->kill(box);
 }
 
-int box_reap(struct box *box, int *ret_status, struct usage *ret_usage)
+void box_measure(struct box *box, struct usage *ret_usage)
 {
-	*ret_usage = (struct usage){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, false };
+	*ret_usage = (struct usage){
+		.cpu_us = UINT64_MAX,
+		.memory_peak_bytes = UINT64_MAX,
+		.written_bytes = UINT64_MAX,
+		.pids_peak = UINT64_MAX,
+	};
+	box->ops->measure(box, ret_usage);
+}
+
+int box_reap(struct box *box, int *ret_status, struct usage *usage)
+{
+	struct rusage ru = { 0 };
+
 	if (!box->pid)
 		return -ECHILD;
-	box->ops->reap(box, ret_usage);
+	if (box->plan->report)
+		usage->written_bytes = written_bytes(box->pid);
+	while (wait4(box->pid, &box->status, __WALL, &ru) < 0)
+		if (errno != EINTR)
+			return -errno;
+	box->pid = 0;
+	if (usage->cpu_us == UINT64_MAX)
+		usage->cpu_us = (uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) * 1000000 +
+				(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+	if (usage->memory_peak_bytes == UINT64_MAX)
+		usage->memory_peak_bytes = (uint64_t)ru.ru_maxrss * 1024;
 	*ret_status = box->status;
 	return 0;
+}
+
+const char *box_warning(const struct box *box)
+{
+	return box->warning;
+}
+
+int box_keep(struct box *box, struct err *e)
+{
+	return box->ops->keep ? box->ops->keep(box, e) : 0;
+}
+
+/* Reorders the list so that the lasting items come first. */
+const struct undo *box_kept(struct box *box, unsigned *ret_count)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < box->undo_count; i++) {
+		struct undo item = box->undo[i];
+
+		if (item.kind != UNDO_WORKTREE)
+			continue;
+		box->undo[i] = box->undo[n];
+		box->undo[n++] = item;
+	}
+	*ret_count = n;
+	return box->undo;
 }
 
 void box_stop(struct box *box)

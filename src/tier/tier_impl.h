@@ -2,16 +2,25 @@
 #ifndef WARD_TIER_TIER_IMPL_H
 #define WARD_TIER_TIER_IMPL_H
 
+#include "store/undo.h"
 #include "tier/tier.h"
+
+enum { BOX_UNDO_MAX = 24 };
 
 /* What every kind of sandbox has in common; a tier embeds it as its first member. */
 struct box {
 	const struct tier_ops *ops;
 	const struct plan *plan; /* borrowed */
 	struct box_fds fds;
+	int upper;                     /* the directory that took all writes, or -1 */
+	struct undo undo[BOX_UNDO_MAX]; /* what start makes; strings belong to the tier's struct */
+	unsigned undo_count;
+	char warning[200];             /* see box_warning() */
 	pid_t pid;                     /* the first process; 0 when there is none (any more) */
 	int status;                    /* its wait status, once reaped */
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
+	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
+	const char *const *env;
 };
 
 /*
@@ -23,15 +32,29 @@ struct tier_ops {
 	enum wall wall;
 	/* Required. Can this host build the wall? If not, say what is missing in @e. */
 	int (*probe)(struct err *e);
-	/* Required. On failure nothing is left behind: no process, no mount, no file. */
-	int (*start)(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
+	/* Required. Looks and checks; makes nothing that outlives this process. Lists box->undo. */
+	int (*prepare)(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
+	/* Required. On failure, stop() leaves nothing behind: no process, no mount, no file. */
+	int (*start)(struct box *box, struct trail *trail, struct err *e);
 	/* Required. Kills all processes inside; returns when they are gone. Never fails. */
 	void (*kill)(struct box *box);
-	/* Required. Fills what is known; the first process is a zombie on entry and gone on return. */
-	void (*reap)(struct box *box, struct usage *usage);
+	/* Required. Fills what limits and files tell. Lets go of what would delay the end. */
+	void (*measure)(struct box *box, struct usage *usage);
+	/* Optional. See box_keep(); a tier without it keeps what its undo items name. */
+	int (*keep)(struct box *box, struct err *e);
 	/* Required. Never fails; safe on a half-started box. Frees @box. */
 	void (*stop)(struct box *box);
 };
+
+/* Fills the common part of a new box. */
+void box_init(struct box *box, const struct tier_ops *ops, const struct plan *plan);
+void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const char *path2);
+/* Memory that the first process shares with us for its trail; NULL when there is none to be had. */
+volatile struct trail *box_share_trail(struct err *e);
+/* Sends BOX_READY with @listener and @upper (-1: none) on @channel; for the first process. */
+int box_send_ready(int channel, int listener, int upper, struct err *e);
+/* Closes and unmaps what box_init() set up. */
+void box_done(struct box *box);
 
 #define TIER(id) extern const struct tier_ops tier_##id;
 #include "tier/tiers.def"

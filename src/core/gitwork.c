@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * core/gitwork.c - what a command did to a repository.
+ *
+ * Owns:  the scratch folder of one look.
+ * Rules: the .git file of the working copy, and what the command could write of the repository's
+ *        own files, are data: read with our own eyes, never by git as its settings.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <linux/openat2.h>
+
+#include "base/ckd.h"
+#include "base/own.h"
+#include "base/str.h"
+#include "core/gitwork.h"
+#include "host/host.h"
+#include "host/tree.h"
+
+enum { REFS_BYTES_MAX = 4 << 20 };
+
+/* A path in a list separated by ':': quoted, since it may hold one. */
+static int quote(char *ret, size_t cap, const char *path)
+{
+	size_t n = 0;
+
+	if (cap < 3)
+		return -ENAMETOOLONG;
+	ret[n++] = '"';
+	for (; *path; path++) {
+		if (n + 4 > cap)
+			return -ENAMETOOLONG;
+		if (*path == '"' || *path == '\\')
+			ret[n++] = '\\';
+		ret[n++] = *path;
+	}
+	ret[n++] = '"';
+	ret[n] = '\0';
+	return 0;
+}
+
+static int set_env(struct gitwork *g)
+{
+	char own[WARD_PATH_MAX], theirs[WARD_PATH_MAX], a[WARD_PATH_MAX * 2] = "",
+									  b[WARD_PATH_MAX * 2] = "";
+	size_t cap = sizeof(g->text[0]);
+	int r = str_fmt(own, sizeof(own), "%s/objects", g->s->common);
+
+	if (r == 0)
+		r = quote(a, sizeof(a) / 2, own);
+	if (r == 0 && *g->s->upper) {
+		r = str_fmt(theirs, sizeof(theirs), "%s/objects", g->s->upper);
+		if (r == 0)
+			r = quote(b, sizeof(b) / 2, theirs);
+	}
+	if (r == 0)
+		r = str_fmt(g->text[0], cap, "GIT_DIR=%s", g->s->common);
+	if (r == 0)
+		r = str_fmt(g->text[1], cap, "GIT_WORK_TREE=%s", g->s->work);
+	if (r == 0)
+		r = str_fmt(g->text[2], cap, "GIT_INDEX_FILE=%s/index", g->scratch);
+	if (r == 0)
+		r = str_fmt(g->text[3], cap, "GIT_OBJECT_DIRECTORY=%s/objects", g->scratch);
+	if (r == 0)
+		r = str_fmt(g->text[4], cap, "GIT_ALTERNATE_OBJECT_DIRECTORIES=%s%s%s", a,
+			*b ? ":" : "", b);
+	for (size_t i = 0; r == 0 && i < 5; i++)
+		g->env[i] = g->text[i];
+	return r;
+}
+
+/* Runs git for the one object that it prints. */
+static int ask_with(struct gitwork *g, const char *const *args, const char *const *env,
+	char ret[GIT_OID_MAX + 1], struct err *e)
+{
+	own_buf struct buf out;
+	struct git_call call = { .dir = g->s->work, .args = args, .env = env, .text = &out };
+	int r;
+
+	buf_init(&out, 64 * 1024);
+	r = git_run(&call, e);
+	if (r < 0)
+		return r;
+	if (out.data)
+		out.data[strcspn(out.data, "\n")] = '\0';
+	if (!out.data || !git_oid_is_valid(out.data))
+		return err_say(e, EIO, "git %s names no object", args[0]);
+	return str_copy(ret, GIT_OID_MAX + 1, out.data);
+}
+
+static int ask(struct gitwork *g, const char *const *args, char ret[GIT_OID_MAX + 1], struct err *e)
+{
+	return ask_with(g, args, g->env, ret, e);
+}
+
+/*
+ * The index of the start knows the files' times, so that only what was touched is read again; times
+ * of change cannot be forged. Where the command could write to it, it starts from nothing.
+ */
+static int seed_index(struct gitwork *g, struct err *e)
+{
+	const char *args[] = { "read-tree", g->s->base, NULL };
+	char name[GIT_WORKTREE_NAME + 1], path[WARD_PATH_MAX], to[WARD_PATH_MAX];
+	struct git_call call = { .dir = g->s->work, .args = args, .env = g->env };
+	int r;
+
+	git_worktree_name(g->s->work, name);
+	r = str_fmt(path, sizeof(path), "%s/worktrees/%s/index", g->s->common, name);
+	if (r == 0)
+		r = str_fmt(to, sizeof(to), "%s/index", g->scratch);
+	if (r == 0 && *g->s->upper && tree_copy_file(AT_FDCWD, path, AT_FDCWD, to, NULL) == 0)
+		return 0;
+	return r < 0 ? err_set(e, -r, "workspace '%s'", g->s->work) : git_run(&call, e);
+}
+
+int gitwork_open(
+	struct gitwork *g, const struct workspace_source *s, const char *dir, struct err *e)
+{
+	static const char *const add[] = { "-c", "advice.addEmbeddedRepo=false", "add", "--all",
+		"--", ".", NULL };
+	static const char *const tree[] = { "write-tree", NULL };
+	struct git_call call = { .dir = s->work, .args = add, .env = g->env };
+	char objects[WARD_PATH_MAX];
+	int r;
+
+	memset(g, 0, sizeof(*g));
+	g->s = s;
+	if (access(s->common, F_OK) < 0)
+		return err_set(e, errno, "the repository '%s' of this workspace", s->common);
+	r = str_fmt(g->scratch, sizeof(g->scratch), "%s/look-XXXXXX", dir);
+	if (r == 0 && !mkdtemp(g->scratch))
+		r = -errno;
+	if (r < 0) {
+		g->scratch[0] = '\0';
+		return err_set(e, -r, "making a scratch folder in '%s'", dir);
+	}
+	r = set_env(g);
+	if (r == 0)
+		r = str_fmt(objects, sizeof(objects), "%s/objects", g->scratch);
+	if (r < 0)
+		return err_set(e, -r, "workspace '%s'", s->work);
+	r = host_mkdirat(AT_FDCWD, objects, 0700);
+	if (r < 0)
+		return err_set(e, -r, "making '%s'", objects);
+	r = seed_index(g, e);
+	if (r == 0)
+		r = git_run(&call, e);
+	return r < 0 ? r : ask(g, tree, g->tree, e);
+}
+
+void gitwork_close(struct gitwork *g)
+{
+	if (*g->scratch)
+		tree_remove(g->scratch, NULL);
+	*g->scratch = '\0';
+}
+
+/* A small file that the command may have written, below @dir; its first line. */
+static int read_line(const char *dir, const char *path, char *ret, size_t cap)
+{
+	own_fd int top = host_open(dir, O_PATH | O_DIRECTORY, 0);
+	own_fd int fd = -1;
+	ssize_t n;
+
+	if (top < 0)
+		return top;
+	fd = host_openat2(top, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0,
+		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0)
+		return fd;
+	n = host_read(fd, ret, cap - 1);
+	if (n < 0)
+		return (int)n;
+	ret[n] = '\0';
+	ret[strcspn(ret, "\n")] = '\0';
+	return 0;
+}
+
+/* "OID REF" in the list of packed refs. */
+static int find_packed(const char *dir, const char *ref, char ret[GIT_OID_MAX + 1])
+{
+	own_mem char *text = malloc(REFS_BYTES_MAX);
+	own_fd int top = host_open(dir, O_PATH | O_DIRECTORY, 0);
+	own_fd int fd = -1;
+	size_t len = 0;
+	ssize_t n;
+
+	if (!text || top < 0)
+		return text ? top : -ENOMEM;
+	fd = host_openat2(top, "packed-refs", O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0,
+		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0)
+		return fd;
+	while (len < REFS_BYTES_MAX - 1 &&
+		(n = host_read(fd, text + len, REFS_BYTES_MAX - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	for (char *line = text, *next; *line; line = next) {
+		char *space;
+
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = '\0';
+		space = strchr(line, ' ');
+		if (!space || !str_eq(space + 1, ref))
+			continue;
+		*space = '\0';
+		return git_oid_is_valid(line) ? str_copy(ret, GIT_OID_MAX + 1, line) : -EINVAL;
+	}
+	return -ENOENT;
+}
+
+/* Where the branch that the command left checked out points to, as it saw it. */
+static int find_branch(struct gitwork *g, const char *ref, char ret[GIT_OID_MAX + 1], struct err *e)
+{
+	const char *args[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", ref, NULL };
+	char line[NAME_MAX];
+	int r = *g->s->upper ? read_line(g->s->upper, ref, line, sizeof(line)) : -ENOENT;
+
+	if (r == 0 && git_oid_is_valid(line))
+		return str_copy(ret, GIT_OID_MAX + 1, line);
+	if (*g->s->upper && find_packed(g->s->upper, ref, ret) == 0)
+		return 0;
+	r = ask(g, args, ret, e); /* one of the source's, that it did not move */
+	return r < 0 ? err_say(e, ENOENT, "the workspace is on branch '%s', which has no commit",
+			       ref)
+		     : 0;
+}
+
+int gitwork_head(struct gitwork *g, char ret_oid[GIT_OID_MAX + 1], struct err *e)
+{
+	const char *args[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", NULL, NULL };
+	const char *dir = *g->s->upper ? g->s->upper : g->s->common;
+	char name[GIT_WORKTREE_NAME + 1], path[128], line[NAME_MAX], oid[GIT_OID_MAX + 1],
+		commit[GIT_OID_MAX + 16];
+	const char *ref;
+	int r;
+
+	git_worktree_name(g->s->work, name);
+	r = str_fmt(path, sizeof(path), "worktrees/%s/HEAD", name);
+	if (r == 0)
+		r = read_line(dir, path, line, sizeof(line));
+	if (r == -ENOENT) /* never moved */
+		return str_copy(ret_oid, GIT_OID_MAX + 1, g->s->base);
+	if (r < 0)
+		return err_set(e, -r, "reading where the workspace '%s' stands", g->s->work);
+	ref = str_after(line, "ref: ");
+	if (ref && (!str_after(ref, "refs/heads/") || strstr(ref, "..")))
+		return err_say(e, EINVAL, "the workspace stands on '%s', which is no branch", ref);
+	if (ref)
+		r = find_branch(g, ref, oid, e);
+	else if (git_oid_is_valid(line))
+		r = str_copy(oid, sizeof(oid), line);
+	else
+		return err_say(e, EINVAL, "the workspace's HEAD is not a commit");
+	if (r == 0)
+		r = str_fmt(commit, sizeof(commit), "%s^{commit}", oid);
+	args[4] = commit;
+	return r < 0 ? r : ask(g, args, ret_oid, e);
+}
+
+/* Brings a commit, and what it needs beyond the base, from the scratch folder into the source. */
+static int import(struct gitwork *g, const char *oid, struct err *e)
+{
+	static const char *const pack[] = { "pack-objects", "--revs", "--stdout", "--quiet", NULL };
+	static const char *const unpack[] = { "index-pack", "--stdin", "--strict", "--fix-thin",
+		NULL };
+	const char *const env[] = { g->text[0], NULL }; /* into the repository itself */
+	char path[WARD_PATH_MAX], revs[2 * GIT_OID_MAX + 8];
+	own_fd int file = -1, list = -1;
+	struct git_call call = { .dir = g->s->common, .args = pack, .env = g->env };
+	int r = str_fmt(path, sizeof(path), "%s/pack", g->scratch);
+
+	if (r == 0)
+		r = file = host_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (r >= 0)
+		r = str_fmt(path, sizeof(path), "%s/revs", g->scratch);
+	if (r == 0)
+		r = list = host_open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (r >= 0)
+		r = str_fmt(revs, sizeof(revs), "%s\n^%s\n", oid, g->s->base);
+	if (r == 0)
+		r = host_write_all(list, revs, strlen(revs));
+	if (r == 0 && lseek(list, 0, SEEK_SET) < 0)
+		r = -errno;
+	if (r < 0)
+		return err_set(e, -r, "packing the workspace's commits");
+	call.in = list;
+	call.out = file;
+	r = git_run(&call, e);
+	if (r < 0 || lseek(file, 0, SEEK_SET) < 0)
+		return r < 0 ? r : err_set(e, errno, "packing the workspace's commits");
+	call = (struct git_call){ .dir = g->s->common, .args = unpack, .env = env, .in = file };
+	return git_run(&call, e);
+}
+
+/* What was not committed becomes a commit, written by the user, or else by ward. */
+static int commit_rest(struct gitwork *g, const char *head, const char *message,
+	char ret[GIT_OID_MAX + 1], struct err *e)
+{
+	static const char *const keys[] = { "AUTHOR_NAME", "AUTHOR_EMAIL", "COMMITTER_NAME",
+		"COMMITTER_EMAIL" };
+	const char *args[] = { "commit-tree", g->tree, "-p", head, "-m", message, NULL };
+	const char *env[ARRAY_LEN(g->env) + ARRAY_LEN(keys)] = { 0 };
+	char name[128], email[128], text[ARRAY_LEN(keys)][192];
+	int r = git_identity(g->s->src, name, email, e);
+	size_t n = 0;
+
+	for (; g->env[n]; n++)
+		env[n] = g->env[n];
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(keys); i++) {
+		const char *value =
+			i % 2 ? (*email ? email : "ward@localhost") : (*name ? name : "ward");
+
+		r = str_fmt(text[i], sizeof(text[i]), "GIT_%s=%s", keys[i], value);
+		env[n++] = text[i];
+	}
+	return r < 0 ? r : ask_with(g, args, env, ret, e);
+}
+
+static int check_name(struct gitwork *g, const char *name, struct err *e)
+{
+	const char *form[] = { "check-ref-format", "--branch", name, NULL };
+	char ref[NAME_MAX + 16], oid[GIT_OID_MAX + 1];
+	struct git_call call = { .dir = g->s->src, .args = form };
+
+	if (*name == '-' || strlen(name) > NAME_MAX || git_run(&call, NULL) < 0)
+		return err_say(e, EINVAL, "'%.64s' is not a name for a branch", name);
+	if (str_fmt(ref, sizeof(ref), "refs/heads/%s", name) == 0 &&
+		git_resolve(g->s->src, ref, oid, NULL) == 0)
+		return err_say(e, EEXIST, "'%s' has a branch '%s' already; give another name",
+			g->s->src, name);
+	return 0;
+}
+
+int gitwork_branch(struct gitwork *g, const char *name, const char *message,
+	char ret_oid[GIT_OID_MAX + 1], struct err *e)
+{
+	char head[GIT_OID_MAX + 1], tree[GIT_OID_MAX + 1], ref[NAME_MAX + 16],
+		rev[GIT_OID_MAX + 16];
+	char none[GIT_OID_MAX + 1] = { 0 };
+	const char *tree_of[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", rev,
+		NULL };
+	const char *put[] = { "update-ref", "-m", "ward apply", ref, ret_oid, none, NULL };
+	struct git_call call = { .dir = g->s->src, .args = put };
+	int r = check_name(g, name, e);
+
+	if (r == 0)
+		r = gitwork_head(g, head, e);
+	if (r == 0)
+		r = str_fmt(rev, sizeof(rev), "%s^{tree}", head);
+	if (r == 0)
+		r = ask(g, tree_of, tree, e);
+	if (r == 0)
+		r = str_fmt(ref, sizeof(ref), "refs/heads/%s", name);
+	if (r < 0)
+		return r;
+	if (str_eq(head, g->s->base) && str_eq(tree, g->tree)) {
+		ret_oid[0] = '\0';
+		return 0;
+	}
+	r = str_eq(tree, g->tree) ? str_copy(ret_oid, GIT_OID_MAX + 1, head)
+				  : commit_rest(g, head, message, ret_oid, e);
+	if (r == 0)
+		r = import(g, ret_oid, e);
+	memset(none, '0', strlen(head)); /* "only if it does not exist" */
+	return r < 0 ? r : git_run(&call, e);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sup/stdio.c - joins the command's stdin, stdout and stderr to ward's own.
+ *
+ * Owns:  the pipes it makes.
+ * Rules: never changes the flags of a descriptor that ward inherited (others share it), so a write
+ *        to one follows POLLOUT and stays within what a pipe then takes.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <linux/magic.h>
+
+#include "base/own.h"
+#include "host/host.h"
+#include "sup/stdio.h"
+
+static bool is_anonymous_pipe(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+}
+
+/* Whoever opens /dev/stdout inside opens the pipe anew, and must be its owner for that. */
+static int give_to(int fd, uid_t owner, struct err *e)
+{
+	int r;
+
+	if (!owner)
+		return 0;
+	r = host_fchownat(fd, "", owner, owner, AT_EMPTY_PATH);
+	return r < 0 ? err_set(e, -r, "giving a pipe to the sandbox") : 0;
+}
+
+static int make_pipe(int ret[2], uid_t owner, struct err *e)
+{
+	int r = host_pipe(ret);
+
+	if (r < 0)
+		return err_set(e, -r, "making a pipe for the command");
+	r = give_to(ret[0], owner, e);
+	if (r < 0) {
+		close(ret[0]);
+		close(ret[1]);
+	}
+	return r;
+}
+
+static int open_in(struct stdio *s, uid_t owner, struct err *e)
+{
+	struct stat st = { 0 };
+	int p[2], r;
+
+	if (fstat(0, &st) == 0) {
+		/* Read by the command alone, and no further than it likes. */
+		if (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)) {
+			s->give[0] = 0;
+			return is_anonymous_pipe(0, &st) ? give_to(0, owner, e) : 0;
+		}
+	}
+	r = make_pipe(p, owner, e);
+	if (r < 0)
+		return r;
+	s->give[0] = p[0];
+	s->give_is_ours[0] = true;
+	s->in = (struct relay){ .from = 0, .to = p[1], .to_is_ours = true };
+	fcntl(p[1], F_SETFL, O_NONBLOCK);
+	/* Closed, or /dev/null: an end of file at once, and nothing to wait for. */
+	if (fcntl(0, F_GETFD) < 0 || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))) {
+		close(p[1]);
+		s->in.from = s->in.to = -1;
+	}
+	return 0;
+}
+
+static int open_out(struct stdio *s, int fd, uid_t owner, struct err *e)
+{
+	struct stat st = { 0 };
+	int p[2], r;
+
+	if (fstat(fd, &st) < 0 && errno != EBADF)
+		return err_set(e, errno, "looking at descriptor %d", fd);
+	if (!s->out_max && is_anonymous_pipe(fd, &st)) {
+		s->give[fd] = fd;
+		return give_to(fd, owner, e);
+	}
+	r = make_pipe(p, owner, e);
+	if (r < 0)
+		return r;
+	s->give[fd] = p[1];
+	s->give_is_ours[fd] = true;
+	s->out[fd - 1] = (struct relay){ .from = p[0], .to = fd, .from_is_ours = true };
+	return 0;
+}
+
+/* `2>&1`: one pipe for both, or the order of lines would be lost. */
+static bool same_target(void)
+{
+	struct stat a, b;
+
+	return fstat(1, &a) == 0 && fstat(2, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+int stdio_open(struct stdio *s, uint64_t out_max, uid_t owner, struct err *e)
+{
+	int r;
+
+	*s = (struct stdio){ .give = { -1, -1, -1 }, .out_max = out_max };
+	s->in = s->out[0] = s->out[1] = (struct relay){ .from = -1, .to = -1 };
+	r = open_in(s, owner, e);
+	if (r == 0)
+		r = open_out(s, 1, owner, e);
+	if (r == 0 && same_target())
+		s->give[2] = s->give[1];
+	else if (r == 0)
+		r = open_out(s, 2, owner, e);
+	if (r < 0)
+		stdio_close(s);
+	return r;
+}
+
+void stdio_given(struct stdio *s)
+{
+	for (int i = 0; i < 3; i++) {
+		if (s->give_is_ours[i] && s->give[i] >= 0)
+			close(s->give[i]);
+		s->give_is_ours[i] = false;
+		s->give[i] = -1;
+	}
+}
+
+static void relay_close(struct relay *r)
+{
+	if (r->from >= 0 && r->from_is_ours)
+		close(r->from);
+	if (r->to >= 0 && r->to_is_ours)
+		close(r->to);
+	free(r->data);
+	*r = (struct relay){ .from = -1, .to = -1 };
+}
+
+void stdio_close(struct stdio *s)
+{
+	stdio_given(s);
+	relay_close(&s->in);
+	relay_close(&s->out[0]);
+	relay_close(&s->out[1]);
+}
+
+static unsigned relay_poll(const struct relay *r, struct pollfd *p)
+{
+	if (r->from < 0)
+		return 0;
+	*p = r->len ? (struct pollfd){ .fd = r->to, .events = POLLOUT } :
+		      (struct pollfd){ .fd = r->from, .events = POLLIN };
+	return 1;
+}
+
+unsigned stdio_polls(struct stdio *s, struct pollfd *polls)
+{
+	unsigned n = relay_poll(&s->in, polls);
+
+	n += relay_poll(&s->out[0], polls + n);
+	n += relay_poll(&s->out[1], polls + n);
+	return n;
+}
+
+/* Fills the empty buffer; false at the end of file. */
+static bool relay_read(struct relay *r)
+{
+	ssize_t n;
+
+	if (!r->data)
+		r->data = malloc(RELAY_BYTES);
+	if (!r->data)
+		return false;
+	n = read(r->from, r->data, RELAY_BYTES);
+	if (n > 0) {
+		r->at = 0;
+		r->len = (size_t)n;
+	}
+	return n > 0 || (n < 0 && (errno == EINTR || errno == EAGAIN));
+}
+
+/* One write; false when the other side is gone. */
+static bool relay_write(struct stdio *s, struct relay *r, size_t most)
+{
+	ssize_t n = write(r->to, r->data + r->at, r->len < most ? r->len : most);
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return true;
+	if (n < 0) {
+		/* A reader that went away is the command's business: SIGPIPE tells it. */
+		if (errno != EPIPE && r != &s->in && !s->lost)
+			s->lost = errno;
+		return false;
+	}
+	r->at += (size_t)n;
+	r->len -= (size_t)n;
+	return true;
+}
+
+static void count_out(struct stdio *s, struct relay *r)
+{
+	s->out_bytes += r->len;
+	if (!s->out_max || s->out_bytes <= s->out_max)
+		return;
+	r->len -= (size_t)(s->out_bytes - s->out_max) < r->len ? (size_t)(s->out_bytes - s->out_max) : r->len;
+	s->out_bytes = s->out_max;
+	s->over = true;
+}
+
+static void relay_work(struct stdio *s, struct relay *r, const struct pollfd *p)
+{
+	bool good;
+
+	if (!p->revents)
+		return;
+	if (r->len) {
+		good = relay_write(s, r, PIPE_BUF);
+	} else {
+		good = relay_read(r);
+		if (good && r->len && r != &s->in)
+			count_out(s, r);
+	}
+	if (!good)
+		relay_close(r);
+}
+
+void stdio_work(struct stdio *s, const struct pollfd *polls, unsigned count)
+{
+	struct relay *all[] = { &s->in, &s->out[0], &s->out[1] };
+
+	for (unsigned i = 0; i < 3; i++) {
+		struct relay *r = all[i];
+		int want = r->from < 0 ? -1 : r->len ? r->to : r->from;
+
+		for (unsigned k = 0; want >= 0 && k < count; k++) {
+			if (polls[k].fd == want) {
+				relay_work(s, r, &polls[k]);
+				break;
+			}
+		}
+	}
+}
+
+void stdio_drain(struct stdio *s)
+{
+	relay_close(&s->in);
+	for (unsigned i = 0; i < 2; i++) {
+		struct relay *r = &s->out[i];
+
+		while (r->from >= 0) {
+			bool good = true;
+
+			while (good && r->len)
+				good = relay_write(s, r, RELAY_BYTES);
+			if (!good || s->over || !relay_read(r))
+				break;
+			count_out(s, r);
+		}
+		while (r->from >= 0 && r->len && relay_write(s, r, RELAY_BYTES))
+			;
+		relay_close(r);
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_CONTAINER_CONTAINER_H
+#define WARD_TIER_CONTAINER_CONTAINER_H
+
+#include <sys/types.h>
+
+#include "base/limits.h"
+#include "store/undo.h"
+#include "tier/cgroup.h"
+#include "tier/tier_impl.h"
+
+/*
+ * The container tier's own state. As root ("rooted"), ward prepares the mounts outside and hands
+ * them to the first process; as an ordinary user that process makes all of them itself, in its own
+ * user namespace.
+ */
+enum { BINDS_MAX = 16, DEV_NODES = 6 };
+
+/* Mounts that are ready but not attached anywhere. */
+struct mounts {
+	int root;                /* the overlay */
+	int upper;               /* what takes the writes: tmpfs, or a file system in a loop device */
+	int shm;                 /* a folder of the upper */
+	int dev;                 /* device nodes; -1: the first process binds the host's */
+	int binds[BINDS_MAX];    /* the host template's /usr, /opt, ... */
+	int mounts[MOUNTS_MAX];  /* --mount */
+	int lowers[LAYERS_MAX];  /* the overlay's layers: kept until they are attached out of sight */
+	unsigned bind_count, mount_count, lower_count;
+};
+
+struct container {
+	struct box box; /* first */
+	struct cgroup cg;
+	struct mounts tree;
+	bool rooted;
+	bool new_time;
+	bool upper_is_ours; /* attached in our own mount namespace: not handed over */
+	unsigned binds; /* bit i: bind_name(i) of the host is part of the root */
+	uint32_t map_count; /* ids mapped from 0 on */
+	char kept[WARD_PATH_MAX]; /* boxes/<id>, with --keep */
+	int tasks[CGROUP_PARTS]; /* the first process: its cgroups, handed over */
+	unsigned task_count;
+	/* An ordinary user's ids beyond its own, from /etc/subuid and subgid; count 0: none */
+	uint32_t sub_uid, sub_gid, sub_count;
+};
+
+static inline struct container *container_of(struct box *box)
+{
+	return (struct container *)box;
+}
+
+/* Does the first process wait for ward? An ordinary user's with only its own id does all itself. */
+static inline bool needs_handover(const struct container *c)
+{
+	return c->rooted || c->sub_count || c->cg.kind == CGROUP_V1;
+}
+
+/* ids.c */
+int ids_plan(struct container *c, struct err *e);
+int ids_write(const struct container *c, pid_t pid, struct err *e);  /* by ward, from outside */
+int ids_write_own(uid_t uid, gid_t gid, struct err *e);              /* by the first process */
+
+/* What the host template takes from the host: a folder's name without the slash, or NULL. */
+const char *bind_name(unsigned i);
+
+/* mounts.c: as root, from outside */
+void mounts_init(struct mounts *t);
+void mounts_done(struct mounts *t);
+int mounts_make(struct container *c, int user_ns, struct err *e);
+
+/* root.c: in the first process */
+int root_enter(struct container *c, struct trail *t, struct err *e);
+
+/* upper.c */
+int upper_mount(const struct plan *plan, int *ret_fd, struct err *e);
+int upper_dirs(int upper, uid_t owner, struct err *e);
+
+/* child.c: the first process; never returns */
+void child_main(struct container *c, int channel) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/workspace/tier.c - the workspace tier: a throw-away working copy, and Landlock around it.
+ *
+ * Owns:  struct ws_box.
+ * Rules: needs no privilege. Where the host gives namespaces, they are used; where it does not,
+ *        Landlock stands alone (docs/design/workspace.md says what that leaves open).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <linux/sched.h>
+
+#include "base/own.h"
+#include "host/host.h"
+#include "plan/source.h"
+#include "tier/workspace/ws.h"
+
+static int probe(struct err *e)
+{
+	int abi = landlock_abi();
+
+	if (abi == -EOPNOTSUPP)
+		return err_say(e, EOPNOTSUPP,
+			"Landlock is switched off: add 'landlock' to the kernel's lsm= option and "
+			"boot again");
+	if (abi < 0)
+		return err_say(e, ENOSYS,
+			"this kernel has no Landlock: Linux 5.13 or later with "
+			"CONFIG_SECURITY_LANDLOCK is needed");
+	return 0;
+}
+
+static int check_mode(const struct ws_box *b, struct err *e)
+{
+	if (b->box.plan->user && geteuid() != 0)
+		return err_say(e, EINVAL,
+			"--user: the workspace tier runs as you; only root may choose somebody "
+			"else");
+	if (b->mode != WORKSPACE_PLAIN)
+		return 0;
+	if (b->box.plan->net == NET_LOOPBACK)
+		return err_say(e, EPERM,
+			"--net loopback needs a network namespace, which this host does not give; "
+			"use none or host");
+	if (b->box.plan->user)
+		return err_say(e, EPERM, "--user needs namespaces, which this host does not give");
+	return 0;
+}
+
+static int list_undo(struct ws_box *b, struct err *e)
+{
+	const struct plan *plan = b->box.plan;
+
+	for (int i = 0; i < CGROUP_PARTS; i++)
+		if (b->cg.path[i][0])
+			box_add_undo(&b->box, UNDO_CGROUP, b->cg.path[i], NULL);
+	for (unsigned i = 0; i < plan->source_count; i++) {
+		const struct plan_source *s = &plan->sources[i];
+		const char *work = ws_text(&b->text, "%s/work/%s", b->dir, s->name);
+
+		if (!work)
+			return err_say(e, ENAMETOOLONG, "the workspace's paths are too long");
+		if (s->kind == SOURCE_GIT)
+			box_add_undo(&b->box, UNDO_WORKTREE, s->src, work);
+	}
+	box_add_undo(&b->box, UNDO_TREE, b->dir, NULL);
+	if (plan->keep)
+		box_add_undo(&b->box, UNDO_KEPT, NULL, NULL);
+	return 0;
+}
+
+static int prepare(
+	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
+{
+	struct ws_box *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return err_set(e, ENOMEM, "preparing a workspace");
+	trail_begin(trail, STEP_WORKSPACE);
+	box_init(&b->box, &tier_workspace, plan);
+	b->channel = -1;
+	r = probe(e);
+	if (r == 0)
+		r = ws_mounts_check(plan, e);
+	if (r == 0)
+		r = plan_sources_check(plan->sources, plan->source_count, plan->state_dir, e);
+	if (r == 0) {
+		b->mode = ws_mode_pick();
+		r = check_mode(b, e);
+	}
+	if (r == 0)
+		r = cgroup_plan(&b->cg, plan, e);
+	if (r == 0)
+		r = ws_layout_find(b, e);
+	if (r == 0)
+		r = list_undo(b, e);
+	if (r < 0) {
+		free(b);
+		return r;
+	}
+	*ret_box = &b->box;
+	return 0;
+}
+
+static int start_first(struct ws_box *b, struct err *e)
+{
+	struct clone_args args = {
+		.flags = CLONE_PIDFD,
+		.exit_signal = SIGCHLD,
+		.pidfd = (uintptr_t)&b->box.fds.pidfd,
+	};
+	int sockets[2], r = host_socketpair(SOCK_STREAM, sockets);
+
+	if (r < 0)
+		return err_set(e, -r, "making the agent's channel");
+	b->box.fds.channel = sockets[0];
+	b->channel = sockets[1];
+	b->uid = geteuid();
+	b->gid = getegid();
+	b->pids = ws_limits_pids(b);
+	if (b->mode != WORKSPACE_PLAIN)
+		args.flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
+	if (b->mode != WORKSPACE_PLAIN && b->box.plan->net != NET_HOST)
+		args.flags |= CLONE_NEWNET;
+	if (b->mode == WORKSPACE_USER)
+		args.flags |= CLONE_NEWUSER;
+	if (b->cg.kind == CGROUP_V2) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)b->cg.dir[0];
+	}
+	r = host_clone3(&args);
+	if (r == 0)
+		ws_first(b);
+	close(take_fd(&b->channel));
+	if (r < 0)
+		return err_set(e, -r, "making the first process");
+	b->box.pid = r;
+	return 0;
+}
+
+static int start(struct box *box, struct trail *trail, struct err *e)
+{
+	struct ws_box *b = (struct ws_box *)box;
+	int r;
+
+	trail_begin(trail, STEP_WORKSPACE);
+	r = ws_layout_make(b, e);
+	if (r == 0)
+		r = ws_sources_make(b, e);
+	if (r == 0)
+		r = ws_record_write(b, e);
+	if (r == 0)
+		r = ws_rules_make(b, e);
+	if (r < 0)
+		return r;
+	box->workdir = b->workdir;
+	box->env = b->env;
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_make(&b->cg, box->plan, e);
+	if (r < 0)
+		return r;
+	box->fds.oom = take_fd(&b->cg.oom);
+	trail_begin(trail, STEP_CLONE);
+	box->shared = box_share_trail(e);
+	return box->shared ? start_first(b, e) : -e->code;
+}
+
+static void kill_all(struct box *box)
+{
+	const struct ws_box *b = (const struct ws_box *)box;
+	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
+
+	if (!box->pid)
+		return;
+	/* A pid namespace is empty before the end of its first process can be seen. */
+	if (b->mode == WORKSPACE_PLAIN)
+		ws_kill_tree(box->pid);
+	else
+		host_pidfd_kill(box->fds.pidfd, SIGKILL);
+	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static void measure(struct box *box, struct usage *usage)
+{
+	cgroup_usage(&((struct ws_box *)box)->cg, box->plan->report, usage);
+}
+
+static int keep(struct box *box, struct err *e)
+{
+	(void)e;
+	((struct ws_box *)box)->kept = true;
+	return 0;
+}
+
+static void stop(struct box *box)
+{
+	struct ws_box *b = (struct ws_box *)box;
+	struct usage unused;
+	int status;
+
+	if (box->pid) {
+		kill_all(box);
+		box_reap(box, &status, &unused);
+	}
+	cgroup_drop(&b->cg);
+	box_done(box);
+	/* What cannot be removed now is in the store's record, and the next sweep says why. */
+	ws_layout_remove(b, b->kept, NULL);
+	free(b);
+}
+
+const struct tier_ops tier_workspace = {
+	.name = "workspace",
+	.what = "a working copy, Landlock, rlimits and seccomp",
+	.wall = WALL_WORKSPACE,
+	.probe = probe,
+	.prepare = prepare,
+	.start = start,
+	.kill = kill_all,
+	.measure = measure,
+	.keep = keep,
+	.stop = stop,
+};

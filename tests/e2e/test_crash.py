@@ -1,0 +1,275 @@
+"""Whatever call fails and whoever is killed when: the end is told, and nothing is left behind.
+
+ward-fault is ward with a gate before each call to the kernel (src/host/fault.c): the n-th fails, or the
+process is killed there. Every test walks n from 1 until the walk is past the last call.
+"""
+import concurrent.futures
+import errno
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from leftovers import Leaks, children_of
+from runbox import CONTAINER, Box, box, ends, needs_root, read_until, wait_until  # noqa: F401
+from wardtest import BINARY, SANITIZED, public_directory
+
+FAULT = BINARY.parent / "ward-fault"
+# A run waits for nobody, so this is no measure of speed: whoever reaches it hangs.
+HANG = 60
+CHILD_QUIET = 12  # normal ends in a row, after which the first process has no calls left
+
+pytestmark = [needs_root, pytest.mark.skipif(not FAULT.exists(), reason="this build has no ward-fault")]
+
+
+@pytest.fixture(scope="module")
+def faulty():
+    """ward-fault with a state directory whose template is there already."""
+    with public_directory() as place:
+        box = Box(FAULT, place / "state")
+        assert box("--", "true").returncode == 0
+        yield box
+
+
+class Walk:
+    """Runs with a fault at call 1, 2, 3...; each yields (n, done, report)."""
+
+    def __init__(self, box, side, do, args=("--", "true")):
+        self.box, self.side, self.do, self.args = box, side, do, args
+        self.log = box.state.parent / "calls"
+        self.report = box.state.parent / "report"
+
+    def once(self, n):
+        for path in (self.log, self.report):
+            path.unlink(missing_ok=True)
+        env = {"WARD_FAULT_AT": str(n), "WARD_FAULT_DO": str(self.do), "WARD_FAULT_SIDE": self.side}
+        if self.side == "parent":
+            # In the first process the log would share its descriptor with what follows dup3().
+            env["WARD_FAULT_LOG"] = str(self.log)
+        try:
+            done = self.box("--json", self.report, *self.args, env=env, timeout=HANG)
+        except subprocess.TimeoutExpired:
+            pytest.fail(f"hangs when call {n} of the {self.side} meets {self.do}")
+        text = self.report.read_text() if self.report.exists() else ""
+        return done, json.loads(text) if text else None
+
+    def calls(self):
+        return self.log.read_text().split() if self.log.exists() else []
+
+    def __iter__(self):
+        n, quiet = 0, 0
+        while True:
+            n += 1
+            done, report = self.once(n)
+            calls = self.calls()
+            yield n, calls[n - 1] if n <= len(calls) else "?", done, report
+            quiet = quiet + 1 if done.returncode == 0 else 0
+            if (self.side == "parent" and len(calls) < n) or (self.side == "child" and quiet == CHILD_QUIET):
+                assert n > 40, f"only {n} calls: the gate is not where the calls are"
+                return
+
+
+def is_told(done, report):
+    """The run failed, and said so once and in one line; or it is over and ended as `true` does."""
+    lines = done.stderr.splitlines()
+    if done.returncode == 0:
+        # What fails after the command's end is told as a warning, if at all.
+        return (report is None or (report["cause"] == "exited" and report["code"] == 0)) and \
+            len(lines) <= 1 and all("ward run: " in line for line in lines)
+    return done.returncode == 125 and len(lines) == 1 and lines[0].startswith("ward run: ") and \
+        report is not None and report["cause"] == "setup-failed" and bool(report["step"]) and bool(report["detail"])
+
+
+def leftovers(watch, patience):
+    try:
+        watch.check(patience)
+    except AssertionError as failed:
+        return str(failed)
+    return None
+
+
+# One row: which calls are known to break the rule, and why; see the end of this file.
+@pytest.mark.parametrize("keep", [False, True], ids=["plain", "keep"])
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOMEM], ids=errno.errorcode.get)
+@pytest.mark.parametrize("side", ["parent", "child"])
+def test_failing_call(faulty, side, code, keep):
+    watch, bad = Leaks(faulty.state), []
+    for n, call, done, report in Walk(faulty, side, code, [*(["--keep"] if keep else []), "--", "true"]):
+        if keep and done.returncode == 0:
+            done.stderr = "".join(line for line in done.stderr.splitlines(True) if ": kept as " not in line)
+            faulty.ward("rm", "--all")
+        if not is_told(done, report):
+            bad.append((n, call, done.returncode, done.stderr, report and (report["cause"], report.get("step"))))
+        if watch.found():
+            faulty.ward("gc")
+            if left := leftovers(watch, 2.0):
+                bad.append((n, call, left))
+                watch.begin()
+    assert not bad, "\n".join(map(str, bad))
+
+
+@pytest.mark.parametrize("sweeper", ["gc", "run"])
+@pytest.mark.parametrize("keep", [False, True], ids=["plain", "keep"])
+@pytest.mark.parametrize("side", ["parent", "child"])
+def test_killed_at_call(faulty, side, keep, sweeper):
+    watch, bad = Leaks(faulty.state), []
+    for n, call, done, report in Walk(faulty, side, "kill", [*(["--keep"] if keep else []), "--", "true"]):
+        if side == "parent" and call != "?":
+            assert done.returncode == -signal.SIGKILL
+        elif side == "child" and done.returncode != 0:
+            if done.returncode not in (125, 137) or report["cause"] not in ("setup-failed", "killed-by-operator"):
+                bad.append((n, call, done.returncode, done.stderr, report["cause"]))
+        if watch.found():
+            if sweeper == "gc":
+                swept = faulty.ward("gc")
+            else:
+                swept = faulty("--", "true")
+            if swept.returncode != 0:
+                bad.append((n, call, swept))
+            if keep:
+                faulty.ward("rm", "--all")
+            if left := leftovers(watch, 2.0):
+                bad.append((n, call, left))
+                watch.begin()
+    assert not bad, "\n".join(map(str, bad))
+
+
+def started(box, *args, script="sleep 1000"):
+    """A run whose command is known to be running."""
+    process = box.start(*args, "--", "sh", "-c", f"echo up; {script}", stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    read_until(process.stdout, b"up")
+    return process
+
+
+def first_process(ward):
+    [pid] = wait_until(lambda: children_of(ward.pid), what="the sandbox's first process")
+    return pid
+
+
+@pytest.mark.parametrize("args", [(), ("--keep",), ("--upper", "disk", "--disk", "16M"), ("-t",)], ids=" ".join)
+def test_killed_while_running(box, args):
+    box("--", "true")
+    watch = Leaks(box.state)
+    with ends(started(box, *args)) as ward:
+        ward.kill()
+    assert box.ward("gc").returncode == 0
+    watch.check()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP], ids=lambda s: s.name)
+def test_first_process_killed_from_outside(box, sig, place_json):
+    watch = Leaks(box.state)
+    with ends(started(box, "--json", place_json)) as ward:
+        first = first_process(ward)
+        os.kill(first, sig)
+        if sig == signal.SIGSTOP:
+            ward.send_signal(signal.SIGTERM)
+            ward.send_signal(signal.SIGTERM)
+            wait_until(lambda: ward.poll() is not None or ward.send_signal(signal.SIGTERM), what="insisting")
+        elif sig == signal.SIGTERM:
+            # The agent takes no orders from strangers: whatever it does, the run must end or go on as one.
+            time.sleep(0.2)
+            if ward.poll() is None:
+                ward.kill()
+                ward.wait()
+                assert box.ward("gc").returncode == 0
+                watch.check()
+                return
+    report = json.loads(place_json.read_text())
+    assert report["cause"] == "killed-by-operator", report
+    assert ward.returncode >= 128
+    watch.check()
+
+
+@pytest.fixture
+def place_json():
+    with public_directory() as place:
+        yield place / "report"
+
+
+def test_killed_at_any_time(box):
+    """kill -9 of ward after a random while, most of them while the sandbox is being made."""
+    box("--", "true")
+    watch, chance = Leaks(box.state), random.Random(2024)
+    for _ in range(60):
+        process = box.start("--keep", "--", "sleep", "1000", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(chance.choice([0.0, 0.001, 0.002, 0.003, 0.005, 0.01, 0.03]))
+        process.kill()
+        process.wait()
+    assert box.ward("gc").returncode == 0
+    watch.check()
+
+
+def test_many_at_once_some_killed(box):
+    box("--", "true")
+    watch, chance = Leaks(box.state), random.Random(7)
+    fate = [chance.random() < 0.3 for _ in range(50)]
+
+    def one(i):
+        process = box.start("--", "sh", "-c", f"sleep 0.2; echo {i} > /mine; cat /mine; exit {i}",
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if fate[i]:
+            time.sleep(0.01 * (i % 30))
+            process.kill()
+        out, err = process.communicate(timeout=HANG)
+        return i, process.returncode, out, err
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=50) as pool:
+        ended = list(pool.map(one, range(50)))
+    for i, status, out, err in ended:
+        if not (fate[i] and status == -signal.SIGKILL):
+            assert (status, out, err) == (i, b"%d\n" % i, b"")
+    assert box.ward("gc").returncode == 0
+    watch.check()
+
+
+def test_next_run_sweeps_a_killed_one(box):
+    box("--", "true")
+    watch = Leaks(box.state)
+    with ends(started(box)) as ward:
+        ward.kill()
+    # The command itself must have gone with ward, before anybody sweeps.
+    wait_until(lambda: "processes" not in watch.found(), what="the end of the sandbox's processes")
+    assert box("--", "true").returncode == 0
+    watch.check()
+
+
+def test_processes_die_with_ward_at_once(box):
+    """Nobody runs on without its supervisor, also not those that ran away from their parents."""
+    box("--", "true")
+    watch = Leaks(box.state)
+    with ends(started(box, script="(setsid sleep 999 &) ; trap '' TERM HUP INT; while :; do sleep 1; done")) as ward:
+        ward.kill()
+    wait_until(lambda: "processes" not in watch.found(), what="the end of the sandbox's processes")
+    assert box.ward("gc").returncode == 0
+    watch.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [errno.EIO, "kill"])
+def test_first_template(how):
+    """A fault while the host's template is made: the next run makes it again, complete."""
+    with public_directory() as place:
+        box = Box(FAULT, place / "state")
+        good = Box(FAULT, place / "good")
+        want = good.out("--", "sh", "-c", "cd /; find etc dev -xdev | sort | cksum")
+        total = None
+        for n in (1, 2, 5, 20, 40, 60, 100, 500, 1500, 2000, 2100):
+            env = {"WARD_FAULT_AT": str(n), "WARD_FAULT_DO": str(how), "WARD_FAULT_SIDE": "parent"}
+            done = box("--", "true", env=env, timeout=HANG)
+            if how == "kill":
+                assert done.returncode == -signal.SIGKILL, n
+            elif done.returncode:
+                assert (done.returncode, len(done.stderr.splitlines())) == (125, 1), (n, done.stderr)
+            got = box.out("--", "sh", "-c", "cd /; find etc dev -xdev | sort | cksum")
+            assert got == want, f"after a fault at call {n}"
+            assert box.ward("gc").returncode == 0
+            left = [p.name for p in (place / "state" / "templates").iterdir()]
+            total = total or sorted(left)
+            assert len(left) == len(total), f"a half-made template is left after call {n}: {left}"
+            subprocess.run(["rm", "-rf", place / "state"], check=True)
