@@ -68,24 +68,24 @@ static bool is_anonymous_pipe(int fd, const struct stat *st)
 	return S_ISFIFO(st->st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }
 
-/* Whoever opens /dev/stdout inside opens the pipe anew, and must be its owner for that. */
-static int give_to(int fd, uid_t owner, struct err *e)
+/*
+ * Whoever opens /dev/stdout inside opens the pipe anew, and its mode must allow that. Not by giving
+ * it to the sandbox: a pipe can have several sandboxes at its end.
+ */
+static int open_to_all(int fd, bool needed, struct err *e)
 {
-	int r;
-
-	if (!owner)
-		return 0;
-	r = host_fchownat(fd, "", owner, owner, AT_EMPTY_PATH);
-	return r < 0 ? err_set(e, -r, "giving a pipe to the sandbox") : 0;
+	if (needed && fchmod(fd, 0666) < 0 && errno != EPERM)
+		return err_set(e, errno, "opening a pipe to the sandbox");
+	return 0; /* EPERM: another user's pipe; /dev/stdout does not work then, the descriptor does */
 }
 
-static int make_pipe(int ret[2], uid_t owner, struct err *e)
+static int make_pipe(int ret[2], bool reopen, struct err *e)
 {
 	int r = host_pipe(ret);
 
 	if (r < 0)
 		return err_set(e, -r, "making a pipe for the command");
-	r = give_to(ret[0], owner, e);
+	r = open_to_all(ret[0], reopen, e);
 	if (r < 0) {
 		close(ret[0]);
 		close(ret[1]);
@@ -93,7 +93,7 @@ static int make_pipe(int ret[2], uid_t owner, struct err *e)
 	return r;
 }
 
-static int open_in(struct stdio *s, uid_t owner, struct err *e)
+static int open_in(struct stdio *s, bool reopen, struct err *e)
 {
 	struct stat st = { 0 };
 	int p[2], r;
@@ -102,10 +102,10 @@ static int open_in(struct stdio *s, uid_t owner, struct err *e)
 		/* Read by the command alone, and no further than it likes. */
 		if (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)) {
 			s->give[0] = 0;
-			return is_anonymous_pipe(0, &st) ? give_to(0, owner, e) : 0;
+			return is_anonymous_pipe(0, &st) ? open_to_all(0, reopen, e) : 0;
 		}
 	}
-	r = make_pipe(p, owner, e);
+	r = make_pipe(p, reopen, e);
 	if (r < 0)
 		return r;
 	s->give[0] = p[0];
@@ -120,7 +120,7 @@ static int open_in(struct stdio *s, uid_t owner, struct err *e)
 	return 0;
 }
 
-static int open_out(struct stdio *s, int fd, uid_t owner, struct err *e)
+static int open_out(struct stdio *s, int fd, bool reopen, struct err *e)
 {
 	struct stat st = { 0 };
 	int p[2], r;
@@ -129,9 +129,9 @@ static int open_out(struct stdio *s, int fd, uid_t owner, struct err *e)
 		return err_set(e, errno, "looking at descriptor %d", fd);
 	if (!s->out_max && is_anonymous_pipe(fd, &st)) {
 		s->give[fd] = fd;
-		return give_to(fd, owner, e);
+		return open_to_all(fd, reopen, e);
 	}
-	r = make_pipe(p, owner, e);
+	r = make_pipe(p, reopen, e);
 	if (r < 0)
 		return r;
 	s->give[fd] = p[1];
@@ -149,19 +149,19 @@ static bool same_target(void)
 	return fstat(1, &a) == 0 && fstat(2, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-int stdio_open(struct stdio *s, uint64_t out_max, uid_t owner, struct err *e)
+int stdio_open(struct stdio *s, uint64_t out_max, bool reopen, struct err *e)
 {
 	int r;
 
 	*s = (struct stdio){ .give = { -1, -1, -1 }, .out_max = out_max };
 	s->in = s->out[0] = s->out[1] = (struct relay){ .from = -1, .to = { .fd = -1 } };
-	r = open_in(s, owner, e);
+	r = open_in(s, reopen, e);
 	if (r == 0)
-		r = open_out(s, 1, owner, e);
+		r = open_out(s, 1, reopen, e);
 	if (r == 0 && same_target())
 		s->give[2] = s->give[1];
 	else if (r == 0)
-		r = open_out(s, 2, owner, e);
+		r = open_out(s, 2, reopen, e);
 	if (r < 0)
 		stdio_close(s);
 	return r;

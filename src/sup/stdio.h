@@ -46,8 +46,8 @@ struct stdio {
 	int lost;                    /* errno of output that could not be written; 0: none */
 };
 
-/* @owner: the host id of the sandbox's root, which may then open /dev/stdout; 0: leave it. */
-int stdio_open(struct stdio *s, uint64_t out_max, uid_t owner, struct err *e);
+/* @reopen: other ids than ours must be able to open /dev/stdout. */
+int stdio_open(struct stdio *s, uint64_t out_max, bool reopen, struct err *e);
 /* The command has its descriptors: closes ward's copies. */
 void stdio_given(struct stdio *s);
 /* Adds what to wait for to @polls, at most STDIO_POLLS; returns how many. */

@@ -42,7 +42,6 @@ struct sup {
 	uint64_t deadline_ns;
 	uint64_t late_ns; /* when to call hooks->late; 0: done */
 	const struct sup_hooks *hooks;
-	sigset_t old_mask;
 	bool command_over, judged;
 	struct usage usage;
 	struct run_end *end;
@@ -57,7 +56,7 @@ static int catch_signals(struct sup *s, struct err *e)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaddset(&set, passed_on[i]);
-	sigprocmask(SIG_BLOCK, &set, &s->old_mask);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write(), not ward's end */
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->signals < 0)
@@ -471,7 +470,7 @@ static void sup_done(struct sup *s)
 	free(s->shown.data);
 	if (s->signals >= 0)
 		close(s->signals);
-	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	/* The signals stay blocked: one that comes now has nothing left to end but the report. */
 	free(s);
 }
 
@@ -486,7 +485,7 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 		r = s->shown.data ? 0 : err_set(e, ENOMEM, "making room for the terminal's output");
 	}
 	if (r == 0 && !plan->tty)
-		r = stdio_open(&s->io, plan->limits.output_bytes, plan->id_base, e);
+		r = stdio_open(&s->io, plan->limits.output_bytes, geteuid() == 0, e);
 	if (r == 0)
 		r = box_start(s->box, trail, e);
 	if (r < 0)
