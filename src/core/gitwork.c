@@ -41,6 +41,12 @@ static int quote(char *ret, size_t cap, const char *path)
 	return 0;
 }
 
+/* Where the command's own refs and objects are: above the source's repository, or beside it. */
+static const char *written_dir(const struct workspace_source *s)
+{
+	return *s->upper ? s->upper : s->gitdir;
+}
+
 static int set_env(struct gitwork *g)
 {
 	char own[WARD_PATH_MAX], theirs[WARD_PATH_MAX], a[WARD_PATH_MAX * 2] = "",
@@ -50,11 +56,10 @@ static int set_env(struct gitwork *g)
 
 	if (r == 0)
 		r = quote(a, sizeof(a) / 2, own);
-	if (r == 0 && *g->s->upper) {
-		r = str_fmt(theirs, sizeof(theirs), "%s/objects", g->s->upper);
-		if (r == 0)
-			r = quote(b, sizeof(b) / 2, theirs);
-	}
+	if (r == 0)
+		r = str_fmt(theirs, sizeof(theirs), "%s/objects", written_dir(g->s));
+	if (r == 0)
+		r = quote(b, sizeof(b) / 2, theirs);
 	if (r == 0)
 		r = str_fmt(g->text[0], cap, "GIT_DIR=%s", g->s->common);
 	if (r == 0)
@@ -217,11 +222,11 @@ static int find_branch(struct gitwork *g, const char *ref, char ret[GIT_OID_MAX 
 {
 	const char *args[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", ref, NULL };
 	char line[NAME_MAX];
-	int r = *g->s->upper ? read_line(g->s->upper, ref, line, sizeof(line)) : -ENOENT;
+	int r = read_line(written_dir(g->s), ref, line, sizeof(line));
 
 	if (r == 0 && git_oid_is_valid(line))
 		return str_copy(ret, GIT_OID_MAX + 1, line);
-	if (*g->s->upper && find_packed(g->s->upper, ref, ret) == 0)
+	if (find_packed(written_dir(g->s), ref, ret) == 0)
 		return 0;
 	r = ask(g, args, ret, e); /* one of the source's, that it did not move */
 	return r < 0 ? err_say(e, ENOENT, "the workspace is on branch '%s', which has no commit",
@@ -232,16 +237,16 @@ static int find_branch(struct gitwork *g, const char *ref, char ret[GIT_OID_MAX 
 int gitwork_head(struct gitwork *g, char ret_oid[GIT_OID_MAX + 1], struct err *e)
 {
 	const char *args[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", NULL, NULL };
-	const char *dir = *g->s->upper ? g->s->upper : g->s->common;
 	char name[GIT_WORKTREE_NAME + 1], path[128], line[NAME_MAX], oid[GIT_OID_MAX + 1],
 		commit[GIT_OID_MAX + 16];
 	const char *ref;
 	int r;
 
 	git_worktree_name(g->s->work, name);
-	r = str_fmt(path, sizeof(path), "worktrees/%s/HEAD", name);
+	r = *g->s->upper ? str_fmt(path, sizeof(path), "worktrees/%s/HEAD", name)
+			 : str_copy(path, sizeof(path), "HEAD");
 	if (r == 0)
-		r = read_line(dir, path, line, sizeof(line));
+		r = read_line(written_dir(g->s), path, line, sizeof(line));
 	if (r == -ENOENT) /* never moved */
 		return str_copy(ret_oid, GIT_OID_MAX + 1, g->s->base);
 	if (r < 0)

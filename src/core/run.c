@@ -425,12 +425,15 @@ static void take_down(struct run *run)
 
 	trail_begin(&run->trail, STEP_CLEANUP);
 	if (run->box && run->plan.keep && run->end.cause != END_SETUP_FAILED) {
-		if (box_keep(run->box, &e) < 0 || keep(run, &e) < 0)
+		if (box_keep(run->box, &e) < 0 || keep(run, &e) < 0) {
+			box_discard(run->box);
 			fprintf(stderr, "ward run: keeping %s: %s\n", run->plan.id, e.msg);
-		else
+		} else {
 			run->kept = true;
+		}
 		if (run->kept && !run->req->quiet)
-			fprintf(stderr, "ward run: kept as %s\n", run->plan.id);
+			fprintf(stderr, "ward run: kept as %s
+", run->plan.id);
 	}
 	box_stop(run->box);
 	run->box = NULL;
