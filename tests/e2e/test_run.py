@@ -339,6 +339,7 @@ def test_while_read_loop_keeps_its_input_from_a_fifo(box, place):
 BIG = 100 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", ["pipe", "file"])
 def test_large_data_both_ways(box, place, through):
     block = os.urandom(1 << 20)
