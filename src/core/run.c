@@ -432,8 +432,7 @@ static void take_down(struct run *run)
 			run->kept = true;
 		}
 		if (run->kept && !run->req->quiet)
-			fprintf(stderr, "ward run: kept as %s
-", run->plan.id);
+			fprintf(stderr, "ward run: kept as %s\n", run->plan.id);
 	}
 	box_stop(run->box);
 	run->box = NULL;

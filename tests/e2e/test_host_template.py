@@ -270,6 +270,18 @@ def test_follows_the_hosts_users(box, place):
     assert box.out("--", "cat", "/etc/passwd") == before
 
 
+@needs_root
+def test_skeletons_of_the_past_are_swept(box, place):
+    (place / "group").write_text(pathlib.Path("/etc/group").read_text() + "newgroup:x:4242:\n")
+    folder = box.state / "templates" / ".host"
+    box.out("--", "true")
+    unshared(f"mount --bind $1 /etc/group; {' '.join(box.argv(*CONTAINER))} -- true", place / "group")
+    assert len(list(folder.iterdir())) >= 2
+    assert box.ward("gc").returncode == 0
+    box.out("--", "true")
+    assert len(list(folder.iterdir())) <= 2, "gc keeps at most the one in use and the newest"
+
+
 def test_first_runs_at_once_make_one_template():
     with public_directory() as place:
         box = Box(BINARY, place / "state")

@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import signal
 import socket
@@ -339,6 +340,7 @@ def test_while_read_loop_keeps_its_input_from_a_fifo(box, place):
 BIG = 100 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("through", ["pipe", "file"])
 def test_large_data_both_ways(box, place, through):
     block = os.urandom(1 << 20)
@@ -1156,6 +1158,88 @@ def test_one_line_for_each_end(box, cause):
             assert quiet.stderr == ""
 
 
+# Whatever state its caller is in.
+
+def odd_signals():
+    """As after `nohup`, or below a careless parent."""
+    for sig in (signal.SIGCHLD, signal.SIGPIPE, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1, signal.SIGCHLD, signal.SIGINT])
+
+
+def test_inherited_signal_settings_end_at_the_wall(box):
+    done, report = box.report("--", "sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status; exit 3", preexec_fn=odd_signals,
+                              restore_signals=False)
+    assert {line.split()[1] for line in done.stdout.splitlines()} == {"0" * 16}
+    assert (done.returncode, report["cause"], report["code"]) == (3, "exited", 3)
+    done, report = box.report("--", "sh", "-c", "kill -TERM $$; echo survived", preexec_fn=odd_signals, restore_signals=False)
+    assert (done.returncode, done.stdout, report["cause"]) == (143, "", "signaled")
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o077, 0o777], ids=oct)
+@needs_root
+def test_umask_of_the_caller(ward, mask):
+    """Neither the template nor the command inherits it."""
+    options = {"preexec_fn": lambda: os.umask(mask) and None}
+    assert ward("run", "--tier", "container", "--user", "1000", "--", "sh", "-c", "ls /etc/passwd; umask", **options).stdout == \
+        "/etc/passwd\n0022\n"
+    assert ward("run", "--tier", "container", "--", "sh", "-c", "touch /f; stat -c %a /f / /etc /tmp", **options).stdout == \
+        "644\n755\n755\n1777\n"
+
+
+def test_working_directory_of_the_caller_is_gone(box, place):
+    gone = place / "gone"
+    gone.mkdir()
+    done = subprocess.run(["sh", "-c", 'cd "$1" && rmdir "$1" && shift && exec "$@"', "sh", gone, *box.argv(*CONTAINER, "--", "pwd")],
+                          capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+    assert (done.stdout, done.stderr) == ("/\n", "")
+
+
+@pytest.mark.parametrize("count", [6, 12, 16, 20, 24, 28, 32, 40])
+def test_few_descriptors(box, count):
+    """It works or says that it does not; it never does half."""
+    done = box("--", "echo", "fine", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count)))
+    if done.returncode == 0:
+        assert done.stdout == "fine\n" and done.stderr == ""
+    else:
+        one_line(done)
+
+
+def test_odd_state_directories(place):
+    deep = place / ("d" * 200) / ("e" * 200)
+    deep.mkdir(parents=True)
+    (place / "link").symlink_to(deep)
+    for path in (place / "with space, comma: and \u00fc", deep / "state", place / "link" / "other", place / "back\\slash"):
+        box = Box(BINARY, path)
+        assert box.out("--", "echo", "fine") == "fine\n"
+        assert box.ward("gc").returncode == 0
+    done = subprocess.run([BINARY, "--state-dir", "relative", *CONTAINER, "--", "echo", "fine"], cwd=place, capture_output=True, text=True,
+                          timeout=60, stdin=subprocess.DEVNULL)
+    assert done.stdout == "fine\n" and (place / "relative").is_dir()
+
+
+def test_stdin_is_a_folder(box):
+    folder = os.open("/", os.O_RDONLY)
+    try:
+        assert box("--", "cat", stdin=folder).returncode in (0, 1)
+    finally:
+        os.close(folder)
+
+
+def test_ward_in_ward_fails_in_one_line(box):
+    done = box("--mount", f"{BINARY.parent}:/ward", "--", "/ward/ward", "--state-dir", "/tmp/s", *CONTAINER, "--", "true")
+    own = [line for line in done.stderr.splitlines() if not line.startswith("ward run: denied: ")]
+    assert done.returncode == 125 and len(own) == 1, done
+
+
+@pytest.mark.parametrize("source", ["/proc", "/sys", "/dev", "/"])
+@needs_root
+def test_mounts_that_cannot_be_mapped_are_refused(box, source):
+    done, report = box.report("--mount", f"{source}:/m", "--", "ls", "/m")
+    one_line(done, f"--mount {source}:/m")
+    assert report["cause"] == "setup-failed"
+
+
 # As an ordinary user.
 
 WARNING = "no cgroup is writable"
@@ -1271,3 +1355,7 @@ def test_two_runs_on_one_pipe(box):
             process.stdin.flush()
         assert out.read() == b"one\n"
     assert (first.returncode, second.returncode) == (0, 0)
+
+
+def test_quiet_does_not_hide_failures(box):
+    one_line(box("--quiet", "--user", "nosuchuser", "--", "true"), "nosuchuser")
