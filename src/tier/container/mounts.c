@@ -64,13 +64,8 @@ static int host_view(const char *path, unsigned recursive, uint64_t attrs, int u
 {
 	own_fd int fd = host_open_tree(AT_FDCWD, path, WARD_OPEN_TREE_CLONE | recursive);
 	struct ward_mount_attr attr = {
-<<<<<<< HEAD
 		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV,
-=======
-		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV | WARD_MOUNT_ATTR_IDMAP,
 		.propagation = MS_PRIVATE,
-		.userns_fd = (uint64_t)user_ns,
->>>>>>> rig
 	};
 	int r;
 
@@ -107,56 +102,8 @@ static int make_lowers(struct container *c, int user_ns, struct err *e)
 	return 0;
 }
 
-<<<<<<< HEAD
-/*
- * Before Linux 6.13 an overlay takes its layers by path, and only such as are attached in the mount
- * namespace of the caller: so ward moves to a private one, where nothing needs to be cleaned up.
- */
-static int overlay_old_kernel(struct container *c, struct err *e)
-{
-	struct mounts *t = &c->tree;
-	own_fd int attached = -1;
-	int r = host_unshare(CLONE_NEWNS);
-
-	if (r == 0)
-		r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-	if (r == 0)
-		r = host_mkdirat(t->upper, "root", 0700);
-	if (r == 0)
-		r = host_move_mount(t->upper, AT_FDCWD, "/usr");
-	if (r < 0)
-		return err_set(e, -r, "preparing a private mount namespace for the overlay");
-	r = overlay_by_paths(&(struct overlay_layers){ t->lowers, t->lower_count, 0, "up", "work" }, t->upper,
-		"root", false, &attached, e);
-	if (r < 0)
-		return r;
-	t->root = host_open_tree(attached, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH);
-	if (t->root < 0)
-		return err_set(e, -t->root, "copying the overlay mount");
-	/* Attached here: not to be handed over. */
-	close_all(t->lowers, t->lower_count);
-	t->lower_count = 0;
-	return 0;
-}
-
-static int make_root(struct container *c, struct err *e)
-{
-	struct mounts *t = &c->tree;
-	struct overlay_layers layers = { t->lowers, t->lower_count, 0, "up", "work" };
-	int r = overlay_by_fds(&layers, t->upper, &t->root, e);
-
-	if (r == -EINVAL) {
-		r = overlay_old_kernel(c, e);
-		c->upper_is_ours = r == 0;
-	}
-	return r;
-}
-
 /* The host's own programs: not id-mapped, so that closed files of the host stay closed. */
 static int make_binds(struct container *c, struct err *e)
-=======
-static int make_binds(struct container *c, int user_ns, struct err *e)
->>>>>>> rig
 {
 	struct mounts *t = &c->tree;
 
@@ -269,13 +216,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 	if (r == 0)
 		r = make_lowers(c, user_ns, e);
 	if (r == 0)
-<<<<<<< HEAD
-		r = make_root(c, e);
-	if (r == 0)
 		r = make_binds(c, e);
-=======
-		r = make_binds(c, user_ns, e);
->>>>>>> rig
 	if (r == 0)
 		r = make_mounts(c, user_ns, e);
 	if (r == 0)
