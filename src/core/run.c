@@ -446,7 +446,10 @@ static void explain(const struct run *run)
 
 	if (run->seen.output_lost)
 		fprintf(stderr, "ward run: writing the command's output: %s\n", strerror(run->seen.output_lost));
-	if (run->req->quiet || (end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
+	/* A command that never ran is a failure, not an end. */
+	if (run->req->quiet && end->cause != END_EXITED && end->cause != END_SETUP_FAILED)
+		return;
+	if ((end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
 		return;
 	if (end->cause == END_EXITED)
 		fprintf(stderr, "ward run: %s\n", end->detail);
