@@ -388,6 +388,44 @@ def test_a_hostile_workspace_runs_nothing_outside(place):
     assert place.leftovers() == []
 
 
+def test_a_hostile_submodule_runs_nothing_outside(place):
+    """A git that looks at a repository with submodules starts one in each of them."""
+    place.repo("inner")
+    repo, proof = place.repo(), place.top / "proof"
+    place.sh("git -c protocol.file.allow=always submodule --quiet add ../inner sub; git commit -q -m sub", cwd=repo)
+    inner = place.top / "inner"
+    box = place.keep("--source", f"git:{repo}", "--mount", f"{inner}:{inner}:ro", script=(
+        "git -c safe.directory='*' clone -q {1} x; mv x/.git sub/; rm -rf x; cd sub; git checkout -q -f; "
+        "printf '* filter=evil\\n' > .gitattributes; git config filter.evil.clean 'touch {0}; cat'; "
+        "git config core.fsmonitor 'touch {0}'; echo 5 > a; echo new > g; cd ..; echo x > top; "
+        "git init -q own; echo y > own/y").format(proof, inner))
+    assert place.ward("diff", box, "--name-only").stdout == "top\n"
+    assert place.ward("apply", box, "--branch", "b").returncode == 0
+    assert place.ward("apply", box).returncode == 0
+    assert not proof.exists()
+    assert place.sh("git status --porcelain", cwd=repo) == "?? top\n"
+
+
+def test_a_submodule_that_became_a_folder(place):
+    place.repo("inner")
+    repo = place.repo()
+    place.sh("git -c protocol.file.allow=always submodule --quiet add ../inner sub; git commit -q -m sub", cwd=repo)
+    box = place.keep("--source", f"git:{repo}", script="echo x > sub/x; mkdir sub/d; echo y > sub/d/y; echo t > top")
+    assert place.ward("diff", box, "--name-only").stdout == "top\n"
+
+
+def test_a_workspace_that_became_a_link(place):
+    repo, folder = place.repo(), place.folder()
+    place.sh("mkdir keys; echo key > keys/id")
+    for source in (f"git:{repo}", f"copy:{folder}"):
+        box = place.keep("--source", source, script=f"cd ..; rm -rf *; ln -s {place.top}/keys {source.split('/')[-1]}")
+        for verb in ("diff", "apply"):
+            done = place.ward(verb, box)
+            assert done.returncode == 125 and "key" not in done.stdout, done.stdout
+        assert place.ward("rm", box).returncode == 0
+    assert place.sh("cat keys/id; ls repo dir") == "key\ndir:\na\nb\nempty\nlink\nsub\ntool\n\nrepo:\na\nd\n"
+
+
 CHANGE_DIR = ("echo changed > a; rm -r sub; mkdir new; echo n > new/n; ln -sf b link; chmod 600 tool; rmdir empty; "
               "mkdir b2; mv b b2/b")
 
