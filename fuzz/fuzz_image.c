@@ -26,7 +26,7 @@
 #include "image/unpack.h"
 #include "template/record.h"
 #include "template/ref.h"
-#include "template/tree.h"
+#include "host/tree.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,7 +35,7 @@ static char top[64];
 
 static void remove_top(void)
 {
-	tree_remove_at(AT_FDCWD, top, NULL);
+	tree_remove(top, NULL);
 }
 
 static void make_top(void)
@@ -44,7 +44,7 @@ static void make_top(void)
 	char path[128];
 
 	if (str_fmt(top, sizeof(top), "%s/ward-fuzz-XXXXXX",
-		    tmp				    ? tmp
+		    tmp                             ? tmp
 		    : access("/dev/shm", W_OK) == 0 ? "/dev/shm"
 						    : "/tmp") < 0 ||
 		!mkdtemp(top))
@@ -92,7 +92,7 @@ static void fuzz_layer(const uint8_t *data, size_t size)
 	must_hold(path, "fs");
 	path[strlen(path) - 2] = '\0';
 	must_hold(path, "b");
-	if (tree_remove_at(AT_FDCWD, str_fmt(path, sizeof(path), "%s/a/b/fs", top) < 0 ? "" : path,
+	if (tree_remove(str_fmt(path, sizeof(path), "%s/a/b/fs", top) < 0 ? "" : path,
 		    NULL) < 0)
 		abort();
 }

@@ -3,9 +3,10 @@
  * agent_main.c - the agent as a program of its own, for tiers that start it with exec.
  *
  * Owns:  nothing.
- * Rules: `ward-agent FD`: FD is the channel.
+ * Rules: `ward-agent FD`: FD is the channel. It is the sandbox's PID 1, or else its subreaper.
  */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "base/parse.h"
@@ -18,5 +19,5 @@ int main(int argc, char **argv)
 		fputs("ward-agent: usage: ward-agent FD, the number of the channel's descriptor\n", stderr);
 		return 125;
 	}
-	return agent_run(&(struct agent_config){ .channel = (int)fd });
+	return agent_run(&(struct agent_config){ .channel = (int)fd, .not_init = getpid() != 1 });
 }

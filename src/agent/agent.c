@@ -262,12 +262,14 @@ int agent_run(const struct agent_config *config)
 		return 1;
 	a->channel = config->channel;
 	a->not_init = config->not_init;
+	a->pid = getpid();
+	/* PID 1 kills all that it can see: whoever is not must never come to that. */
+	if (!a->not_init && a->pid != 1)
+		return 1;
+	frame_reader_init(&a->in); /* a write first: one page fault instead of two */
 	own_signals(&mask);
-	if (a->not_init) {
-		a->pid = getpid();
-		if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
-			return 1;
-	}
+	if (a->not_init && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return 1;
 	serve(a, &mask);
 	if (!a->dead)
 		out_flush_wait(a);

@@ -56,6 +56,10 @@ void rig_collect(struct rig *r, uint32_t stream, struct said *said);
 /* Both, for `sh -c`. */
 void rig_shell(struct rig *r, const char *script, struct said *said);
 
+/* Reads what @stream says until @want has come; what comes with it is dropped. */
+void rig_until(struct rig *r, uint32_t stream, const char *want);
+void rig_type(struct rig *r, uint32_t stream, const char *text);
+
 /* Runs the tests in both ways. */
 int rig_main(const char *name, const struct CMUnitTest *tests, size_t count);
 

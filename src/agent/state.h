@@ -22,7 +22,7 @@
 enum {
 	OUT_BYTES = 256 * 1024,	 /* frames that the channel did not take yet */
 	OUT_RESERVE = 16 * 1024, /* kept free of data, for replies; more than any one of them */
-	CHILD_STACK = 64 * 1024, /* between clone and exec */
+	CHILD_STACK = 62 * 1024, /* between clone and exec; not whole pages, see struct agent */
 	STDIO = 3,
 	PASSED_MAX = 2, /* sets of descriptors whose START has not been read whole */
 	STRINGS_SMALL =
@@ -115,6 +115,8 @@ struct parts {
 };
 
 struct agent {
+	/* Its upper end lies beside what every run touches. */
+	uint8_t child_stack[CHILD_STACK] __attribute__((aligned(16)));
 	int channel;
 	pid_t pid;
 	bool not_init;
@@ -134,13 +136,12 @@ struct agent {
 	struct parts parts;
 	uint32_t out_at, out_len;
 
-	struct frame_reader in;
 	struct stream streams[AGENT_STREAMS_MAX];
+	struct frame_reader in;
 	uint16_t poll_stream[POLLS_MAX];
 	uint8_t poll_which[POLLS_MAX];
 	struct pollfd polls[POLLS_MAX];
 	char *strings[STRINGS_SMALL];
-	uint8_t child_stack[CHILD_STACK] __attribute__((aligned(16)));
 	uint8_t out[OUT_BYTES];
 };
 

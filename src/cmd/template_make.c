@@ -200,7 +200,7 @@ static int build_list(struct build_args *a, char **argv, int *at, struct err *e)
 
 	r = template_option(argv, at, "--copy", &v, e);
 	if (r != 0)
-		return r < 0							     ? r
+		return r < 0                                                         ? r
 		       : parse_copy((char *)v, &a->copies[a->o.copy_count++], e) < 0 ? -EINVAL
 										     : 1;
 	r = template_option(argv, at, "--env", &v, e);

@@ -100,28 +100,65 @@ static int decide(struct run *run, struct err *e)
 	return policy_decide(&in, &run->decision, e);
 }
 
-/* An image that is not here yet is fetched by the other executable, with its progress on stderr. */
-static int import(const struct run *run, const char *spec, struct err *e)
+/* In the child: the other executable, through ward itself. */
+static void exec_import(const struct run *run, const char *spec, bool terminal, int out)
 {
 	char path[WARD_PATH_MAX];
-	int status;
+
+	if (!terminal)
+		dup2(out, 2);
+	dup2(2, 1);
+	if (str_fmt(path, sizeof(path), "%s/ward", run->req->self_dir) == 0)
+		execl(path, "ward", "--state-dir", run->req->state_dir, "template", "import", spec,
+			terminal ? (char *)NULL : "--quiet", (char *)NULL);
+	_exit(STATUS_WARD);
+}
+
+/* All that it said, as one line without the name of the command. */
+static void read_words(int from, char *out, size_t cap)
+{
+	static const char name[] = "ward template: ";
+	size_t len = 0, skip = 0;
+	ssize_t n;
+
+	while (len < cap - 1 && ((n = read(from, out + len, cap - 1 - len)) > 0 || (n < 0 && errno == EINTR)))
+		len += n > 0 ? (size_t)n : 0;
+	out[len] = '\0';
+	if (str_after(out, name))
+		skip = sizeof(name) - 1;
+	memmove(out, out + skip, len - skip + 1);
+	out[strcspn(out, "\n")] = '\0';
+}
+
+/*
+ * An image that is not here yet is fetched by the other executable. On a terminal it shows its
+ * progress there; otherwise what it says is kept, and becomes the error when it fails.
+ */
+static int import(const struct run *run, const char *spec, struct err *e)
+{
+	bool terminal = isatty(2);
+	char said[300] = "see above";
+	int status, out[2];
 	pid_t pid;
 
-	if (str_fmt(path, sizeof(path), "%s/ward", run->req->self_dir) < 0)
-		return err_say(e, ENAMETOOLONG, "the path of ward is too long");
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return err_set(e, errno, "making a pipe to import '%s'", spec);
 	pid = fork();
-	if (pid < 0)
+	if (pid == 0)
+		exec_import(run, spec, terminal, out[1]);
+	close(out[1]);
+	if (pid < 0) {
+		close(out[0]);
 		return err_set(e, errno, "forking to import '%s'", spec);
-	if (pid == 0) {
-		dup2(2, 1);
-		execl(path, "ward", "--state-dir", run->req->state_dir, "template", "import", spec, (char *)NULL);
-		_exit(STATUS_WARD);
 	}
+	if (!terminal)
+		read_words(out[0], said, sizeof(said));
+	close(out[0]);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_set(e, errno, "waiting for the import of '%s'", spec);
 	if (status != 0)
-		return err_say(e, ENOENT, "--template %s could not be imported", spec);
+		return err_say(e, ENOENT, "--template %s could not be imported: %s", spec, said);
 	return 0;
 }
 

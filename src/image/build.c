@@ -124,16 +124,14 @@ int image_build(const char *state_dir, const char *name, const struct build_opti
 	if (!b)
 		return err_set(e, ENOMEM, "building '%s'", name);
 	b->o = o;
+	if (str_eq(o->from, "host")) /* before it is resolved, which would make it */
+		return err_say(e, EINVAL,
+			"--from host: the host template is put together at each start and has no "
+			"layers to build on; start from an image or a directory");
 	r = template_resolve(state_dir, o->from, &b->base, e);
 	if (r < 0)
 		return r;
-	if (b->base.root.kind == ROOT_HOST)
-		r = err_say(e, EINVAL,
-			"--from host: the host template is put together at each start and has no "
-			"layers to "
-			"build on; start from an image or a directory");
-	if (r == 0)
-		r = stage_begin(state_dir, o->max_bytes, &b->stage, e);
+	r = stage_begin(state_dir, o->max_bytes, &b->stage, e);
 	if (r < 0) {
 		template_done(&b->base);
 		return r;

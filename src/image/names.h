@@ -2,6 +2,8 @@
 #ifndef WARD_IMAGE_NAMES_H
 #define WARD_IMAGE_NAMES_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 #include "base/limits.h"
 

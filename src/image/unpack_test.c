@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "image/folders.h"
 #include "image/unpack.h"
-#include "template/tree.h"
+#include "host/tree.h"
 
 struct world {
 	char dir[64];
@@ -42,7 +42,7 @@ static int tear_down(void **state)
 	struct world *w = *state;
 
 	close(w->fs);
-	assert_int_equal(tree_remove_at(AT_FDCWD, w->dir, NULL), 0);
+	assert_int_equal(tree_remove(w->dir, NULL), 0);
 	free(w);
 	return 0;
 }

@@ -18,7 +18,8 @@
  * everything it says is checked, numbers are in range, texts are printable.
  *
  * Every send returns 0 (sent or queued) or a negative errno: -ENOBUFS when the queue is full,
- * -EPIPE when the agent is gone.
+ * -EPIPE when the agent is gone: what it said before can still be received then, an EXIT perhaps,
+ * so go on receiving until that says -ENOTCONN.
  */
 struct proto_conn {
 	int fd;	      /* borrowed */

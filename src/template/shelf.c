@@ -22,7 +22,7 @@
 #include "host/host.h"
 #include "template/record.h"
 #include "template/shelf.h"
-#include "template/tree.h"
+#include "host/tree.h"
 
 /* Makes @path and what is missing above it. Only its owner enters: images hold set-uid programs. */
 static int make_path(const char *path, struct err *e)
@@ -164,7 +164,7 @@ void shelf_work_end(struct shelf *s, const char *name, int *fd)
 {
 	if (*fd < 0)
 		return;
-	tree_remove_at(s->layers, name, NULL);
+	rm_tree(s->layers, name, NULL);
 	host_close(take_fd(fd)); /* last: until here no sweep may touch it */
 }
 

@@ -16,7 +16,7 @@
 #include "template/record.h"
 #include "template/shelf.h"
 #include "template/template.h"
-#include "template/tree.h"
+#include "host/tree.h"
 
 #define A "sha256-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define B "sha256-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -44,7 +44,7 @@ static int tear_down(void **state)
 	struct world *w = *state;
 
 	shelf_done(&w->shelf);
-	assert_int_equal(tree_remove_at(AT_FDCWD, w->dir, NULL), 0);
+	assert_int_equal(tree_remove(w->dir, NULL), 0);
 	free(w);
 	return 0;
 }
@@ -221,8 +221,8 @@ static void trees_are_removed_without_following(void **state)
 	assert_int_equal(symlink(outside, "closed/link"), 0);
 	assert_int_equal(chmod("closed", 0), 0);
 	assert_int_equal(chdir("/"), 0);
-	assert_int_equal(tree_remove_at(AT_FDCWD, path, NULL), 0);
-	assert_int_equal(tree_remove_at(AT_FDCWD, path, NULL), 0); /* not there is fine */
+	assert_int_equal(tree_remove(path, NULL), 0);
+	assert_int_equal(tree_remove(path, NULL), 0); /* not there is fine */
 	assert_true(lstat(path, &st) < 0);
 	assert_int_equal(lstat(outside, &st), 0);
 }

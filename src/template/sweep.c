@@ -20,7 +20,7 @@
 #include "host/host.h"
 #include "template/record.h"
 #include "template/shelf.h"
-#include "template/tree.h"
+#include "host/tree.h"
 
 struct sweep {
 	struct shelf *shelf;
@@ -158,7 +158,7 @@ static int sweep_layer(struct sweep *s, int dir, const char *name)
 
 static int empty_trash(struct sweep *s, int dir, const char *name)
 {
-	return tree_remove_at(dir, name, s->e);
+	return rm_tree(dir, name, s->e);
 }
 
 static int decide(struct sweep *s)

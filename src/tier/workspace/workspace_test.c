@@ -370,7 +370,7 @@ static void folders_are_private(void **state)
 
 static void several_sources_and_mounts(void **state)
 {
-	char out[OUT_MAX], outside[80];
+	char out[OUT_MAX], script[2048], outside[80];
 	struct plan p;
 
 	(void)state;
@@ -382,13 +382,13 @@ static void several_sources_and_mounts(void **state)
 	p.mount_count = 1;
 	run(&p, "ls; cat repo/a dir/a $OLDPWD/x 2>/dev/null", out);
 	assert_string_equal(out, "dir\nrepo\ntwo\none\n");
-	fill_in("cat TOP/outside/file; (echo x > TOP/outside/n) 2>/dev/null || echo no", out,
-		sizeof(out));
-	run(&p, strdup(out), out);
+	fill_in("cat TOP/outside/file; (echo x > TOP/outside/n) 2>/dev/null || echo no", script,
+		sizeof(script));
+	run(&p, script, out);
 	assert_string_equal(out, "outside\nno\n");
 	p.mounts[0].mode = MOUNT_RW;
-	fill_in("echo x > TOP/outside/n && cat TOP/outside/n", out, sizeof(out));
-	run(&p, strdup(out), out);
+	fill_in("echo x > TOP/outside/n && cat TOP/outside/n", script, sizeof(script));
+	run(&p, script, out);
 	assert_string_equal(out, "x\n");
 	p.workdir = "dir/sub";
 	run(&p, "pwd | sed 's,.*/work/,,'; cat c", out);
@@ -468,17 +468,20 @@ static void bad_plans_leave_nothing(void **state)
 /* Kills a sandbox with processes that try to get away. */
 static void killing_takes_everybody(void **state)
 {
-	static const char script[] = "for i in 1 2 3 4; do setsid sh -c '(sleep 4242 &) ; sleep "
-				     "4242' & done; echo; wait";
 	struct trail trail = { 0 };
 	struct err e = { 0 };
 	struct usage usage;
 	struct box *box = NULL;
-	char out[OUT_MAX], one;
+	char out[OUT_MAX], script[256], one;
 	struct plan p;
 	int status;
 
 	(void)state;
+	/* A nap that only this test takes: others may run beside it. */
+	str_fmt(script, sizeof(script),
+		"for i in 1 2 3 4; do setsid sh -c '(sleep 4242%d &) ; sleep 4242%d' & done; echo; "
+		"wait",
+		(int)getpid(), (int)getpid());
 	make_plan(&p, "cccccccccccc");
 	assert_int_equal(box_prepare(&p, &trail, &box, &e), 0);
 	assert_int_equal(box_start(box, &trail, &e), 0);
@@ -491,8 +494,11 @@ static void killing_takes_everybody(void **state)
 	assert_int_equal(box_reap(box, &status, &usage), 0);
 	assert_true(WIFSIGNALED(status));
 	box_stop(box);
-	shell("cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'sleep 424[2]'; true",
-		out, sizeof(out));
+	str_fmt(script, sizeof(script),
+		"cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -o 'sleep [4]242%d'; "
+		"true",
+		(int)getpid());
+	shell(script, out, sizeof(out));
 	assert_string_equal(out, "");
 	nothing_is_left();
 }
