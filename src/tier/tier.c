@@ -95,7 +95,8 @@ void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const 
 
 volatile struct trail *box_share_trail(struct err *e)
 {
-	void *p = mmap(NULL, sizeof(struct trail), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, sizeof(struct trail), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED) {
 		err_set(e, errno, "mapping memory to share with the first process");
@@ -162,7 +163,8 @@ static uint64_t written_bytes(pid_t pid)
 
 void box_done(struct box *box)
 {
-	int *fds[] = { &box->fds.pidfd, &box->fds.channel, &box->fds.notify, &box->fds.oom, &box->upper };
+	int *fds[] = { &box->fds.pidfd, &box->fds.channel, &box->fds.notify, &box->fds.oom,
+		&box->upper };
 
 	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
 		if (*fds[i] >= 0)
