@@ -55,6 +55,9 @@ void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const 
 volatile struct trail *box_share_trail(struct err *e);
 /* Sends BOX_READY with @listener and @upper (-1: none) on @channel; for the first process. */
 int box_send_ready(int channel, int listener, int upper, struct err *e);
+/* The command line and environment of ward are in the first process's memory too, and /proc shows
+ * the first: overwrites them there. */
+void box_forget_arguments(const struct plan *plan);
 /* Closes and unmaps what box_init() set up. */
 void box_done(struct box *box);
 

@@ -267,6 +267,6 @@ void child_main(struct container *c, int channel)
 		_exit(125);
 	}
 	trail_begin(t, STEP_EXEC);
-	forget_arguments(c->box.plan);
+	box_forget_arguments(c->box.plan);
 	_exit(agent_run(&(struct agent_config){ .channel = channel }));
 }
