@@ -103,8 +103,7 @@ def many(state, rows, mode, count, leaks):
     for row in rows:
         leaks.begin()
         got = measure(mode, [row], count)
-        time.sleep(1.0)  # the kernel frees namespaces beside us
-        left = leaks.found() if row.name.startswith("ward") else {}
+        left = leaks.settled() if row.name.startswith("ward") else {}
         each = got["total_ns"] / count / 1e6
         failed = got["commands"][0]["failed"]
         found[row.name] = {"ms_each": each, "failed": failed, "left": {k: len(v) for k, v in left.items()}, "what": left}
