@@ -7,6 +7,7 @@
  *        the rest; `ward-full` has the FULL ones.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,6 +47,15 @@ static int dispatch(int argc, char **argv, const struct globals *g)
 	return cmd_usage(NULL, "'%s' is not a command; 'ward help' lists them", argv[0]);
 }
 
+/* A file of ours must not become the stdin or stdout of somebody's command. */
+static bool fill_stdio(void)
+{
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+			return false;
+	return true;
+}
+
 /* One piece of memory holds all of it: the kernel put it there. */
 static void find_args(struct globals *g, int argc, char **argv)
 {
@@ -65,7 +75,7 @@ int main(int argc, char **argv)
 	struct err e = { 0 };
 	int at;
 
-	if (argc < 1)
+	if (argc < 1 || !fill_stdio())
 		return EXIT_WARD;
 	find_args(&g, argc, argv);
 	at = globals_read(argc, argv, &g, state_dir, self_dir, &e);

@@ -65,7 +65,7 @@ struct run {
 	uint64_t start_ns;
 	char created[CLOCK_TEXT];
 	char term[64];
-	bool end_written;
+	bool end_written, kept;
 };
 
 /* Which walls this build has. Whether the host can build the chosen one shows when it is built: a
@@ -427,7 +427,9 @@ static void take_down(struct run *run)
 	if (run->box && run->plan.keep && run->end.cause != END_SETUP_FAILED) {
 		if (box_keep(run->box, &e) < 0 || keep(run, &e) < 0)
 			fprintf(stderr, "ward run: keeping %s: %s\n", run->plan.id, e.msg);
-		else if (!run->req->quiet)
+		else
+			run->kept = true;
+		if (run->kept && !run->req->quiet)
 			fprintf(stderr, "ward run: kept as %s\n", run->plan.id);
 	}
 	box_stop(run->box);
@@ -462,6 +464,7 @@ static int report(struct run *run, struct err *e)
 		.trail = &run->trail,
 		.child = &run->child_trail,
 		.start_ns = run->start_ns,
+		.kept = run->kept,
 	};
 
 	if (run->req->json_fd < 0)

@@ -16,16 +16,19 @@
 #include "host/host.h"
 #include "store/audit.h"
 
-enum { RUN_REPORT_MAX = AUDIT_LINE_MAX - 1024, COMMAND_ARGS_MAX = 64 };
+enum { RUN_REPORT_MAX = AUDIT_LINE_MAX - 1024, COMMAND_BYTES_MAX = 16384, COMMAND_WORD_MAX = 1024, NAME_MAX_SHOWN = 64 };
 
 static const char *const net_names[] = { [NET_NONE] = "none", [NET_LOOPBACK] = "loopback", [NET_HOST] = "host" };
 static const char *const mode_names[] = { [MOUNT_RO] = "ro", [MOUNT_RW] = "rw", [MOUNT_OVERLAY] = "overlay" };
 
 static void add_command(struct buf *b, const char *const *argv)
 {
+	size_t start = b->len;
+
 	json_array(b, "command");
-	for (unsigned i = 0; argv && argv[i] && i < COMMAND_ARGS_MAX; i++)
-		json_strn(b, NULL, argv[i], strnlen(argv[i], 1024));
+	/* Escaped, a word can grow sixfold; what is past the limit is left out. */
+	for (unsigned i = 0; argv && argv[i] && b->len - start < COMMAND_BYTES_MAX; i++)
+		json_strn(b, NULL, argv[i], strnlen(argv[i], COMMAND_WORD_MAX));
 	json_array_end(b);
 }
 
@@ -48,6 +51,13 @@ static void add_decision(struct buf *b, const struct decision *d)
 	json_close(b);
 }
 
+static size_t name_len(const char *assignment)
+{
+	size_t n = strcspn(assignment, "=");
+
+	return n < NAME_MAX_SHOWN ? n : NAME_MAX_SHOWN;
+}
+
 static void add_grants(struct buf *b, const struct plan *p)
 {
 	json_open(b, "grants");
@@ -67,7 +77,7 @@ static void add_grants(struct buf *b, const struct plan *p)
 	json_array_end(b);
 	json_array(b, "env");
 	for (unsigned i = 0; p->env && p->env[i]; i++)
-		json_strn(b, NULL, p->env[i], strcspn(p->env[i], "="));
+		json_strn(b, NULL, p->env[i], name_len(p->env[i]));
 	json_array_end(b);
 	json_close(b);
 }
@@ -213,7 +223,7 @@ int report_json(const struct report_input *in, int fd, struct err *e)
 	add_usage(&b, in->end, in->seen);
 	add_limits(&b, &in->plan->limits);
 	add_grants(&b, in->plan);
-	json_bool(&b, "kept", in->plan->keep);
+	json_bool(&b, "kept", in->kept);
 	json_close(&b);
 	buf_add_str(&b, "\n");
 	r = b.bad ? err_say(e, E2BIG, "the --json report is too long") : host_write_all(fd, b.data, b.len);

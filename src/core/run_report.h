@@ -21,6 +21,7 @@ struct report_input {
 	const struct run_end *end;
 	const struct trail *trail, *child;
 	uint64_t start_ns;
+	bool kept;
 };
 
 int report_json(const struct report_input *in, int fd, struct err *e);

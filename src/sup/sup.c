@@ -35,13 +35,13 @@ struct sup {
 	struct stdio io;
 	struct tty tty;
 	struct flow in, out; /* with a terminal, bytes go through frames */
+	struct relay shown;  /* and those of its output that could not be written yet are here */
 	bool ready, channel_open, killed, in_open;
 	int signals; /* signalfd */
 	unsigned insisted;
 	uint64_t deadline_ns;
 	uint64_t late_ns; /* when to call hooks->late; 0: done */
 	const struct sup_hooks *hooks;
-	sigset_t old_mask;
 	bool command_over, judged;
 	struct usage usage;
 	struct run_end *end;
@@ -56,7 +56,7 @@ static int catch_signals(struct sup *s, struct err *e)
 	sigemptyset(&set);
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaddset(&set, passed_on[i]);
-	sigprocmask(SIG_BLOCK, &set, &s->old_mask);
+	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write(), not ward's end */
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->signals < 0)
@@ -166,13 +166,33 @@ static void read_signals(struct sup *s)
 		pass_signal(s, (int)info.ssi_signo);
 }
 
+/* Writes what the terminal takes now, and gives the agent credit for that much. */
+static void tty_flush(struct sup *s)
+{
+	while (s->shown.len) {
+		ssize_t n = sink_write(&s->shown.to, s->shown.data + s->shown.at, s->shown.len);
+
+		if (n == -EAGAIN || n == -EINTR)
+			return;
+		if (n < 0) { /* nobody looks any more: as when a terminal hangs up */
+			s->shown.len = 0;
+			pass_signal(s, SIGHUP);
+			return;
+		}
+		s->shown.at += (size_t)n;
+		s->shown.len -= (size_t)n;
+		proto_send_credit(&s->conn, STREAM, false, flow_give(&s->out, (uint32_t)n), NULL);
+	}
+}
+
 static void tty_output(struct sup *s, const struct proto_event *ev)
 {
 	uint64_t max = s->plan->limits.output_bytes;
-	size_t len = ev->data_len, at = 0;
+	size_t len = ev->data_len;
 
-	if (flow_take(&s->out, ev->data_len) < 0) {
-		kill_box(s); /* more than was allowed: the agent is not to be trusted any more */
+	/* More than was allowed, or than there can be room for: not to be trusted any more. */
+	if (flow_take(&s->out, ev->data_len) < 0 || s->shown.len + len > RELAY_BYTES) {
+		kill_box(s);
 		return;
 	}
 	if (max && s->seen->output_bytes + len > max) {
@@ -180,20 +200,13 @@ static void tty_output(struct sup *s, const struct proto_event *ev)
 		s->seen->output_over = true;
 	}
 	s->seen->output_bytes += len;
-	while (at < len) {
-		ssize_t n = write(1, ev->data + at, len - at);
-
-		if (n < 0 && errno == EAGAIN)
-			poll(&(struct pollfd){ .fd = 1, .events = POLLOUT }, 1, -1);
-		else if (n < 0 && errno != EINTR)
-			break;
-		else if (n > 0)
-			at += (size_t)n;
-	}
+	memmove(s->shown.data, s->shown.data + s->shown.at, s->shown.len);
+	s->shown.at = 0;
+	memcpy(s->shown.data + s->shown.len, ev->data, len);
+	s->shown.len += len;
+	tty_flush(s);
 	if (s->seen->output_over)
 		kill_box(s);
-	else
-		proto_send_credit(&s->conn, STREAM, false, flow_give(&s->out, ev->data_len), NULL);
 }
 
 /* Says why it ended and tells it on; @first_status counts only when nobody else knows. */
@@ -322,7 +335,17 @@ static void check_clock(struct sup *s)
 	}
 }
 
-enum { AT_END, AT_SIGNALS, AT_CHANNEL, AT_NOTIFY, AT_OOM, AT_TTY, AT_STDIO, AT_COUNT = AT_STDIO + STDIO_POLLS };
+enum {
+	AT_END,
+	AT_SIGNALS,
+	AT_CHANNEL,
+	AT_NOTIFY,
+	AT_OOM,
+	AT_TTY,
+	AT_SHOWN,
+	AT_STDIO,
+	AT_COUNT = AT_STDIO + STDIO_POLLS
+};
 
 static unsigned fill_polls(struct sup *s, struct pollfd *p)
 {
@@ -336,6 +359,7 @@ static unsigned fill_polls(struct sup *s, struct pollfd *p)
 	p[AT_NOTIFY] = (struct pollfd){ .fd = s->fds->notify, .events = POLLIN };
 	p[AT_OOM] = (struct pollfd){ .fd = s->seen->oom_seen ? -1 : s->fds->oom, .events = POLLIN };
 	p[AT_TTY] = (struct pollfd){ .fd = tty_in ? 0 : -1, .events = POLLIN };
+	p[AT_SHOWN] = (struct pollfd){ .fd = s->shown.len ? s->shown.to.fd : -1, .events = POLLOUT };
 	return AT_STDIO + stdio_polls(&s->io, p + AT_STDIO);
 }
 
@@ -353,6 +377,8 @@ static void handle(struct sup *s, const struct pollfd *p, unsigned count)
 		read_oom(s);
 	if (p[AT_TTY].revents)
 		tty_input(s);
+	if (p[AT_SHOWN].revents)
+		tty_flush(s);
 	stdio_work(&s->io, p + AT_STDIO, count - AT_STDIO);
 	if (s->io.over) {
 		s->seen->output_over = true;
@@ -384,6 +410,35 @@ static void wait_for_end(struct sup *s)
 	}
 }
 
+/*
+ * The command is gone; what it wrote is not all delivered yet. A reader has all the time it wants,
+ * unless the sandbox was ended on purpose, the clock runs out, or the operator loses patience.
+ */
+static void deliver(struct sup *s)
+{
+	struct pollfd p[AT_COUNT];
+
+	stdio_end_input(&s->io);
+	for (;;) {
+		unsigned count = fill_polls(s, p);
+		int n;
+
+		p[AT_END].fd = p[AT_CHANNEL].fd = p[AT_NOTIFY].fd = p[AT_OOM].fd = p[AT_TTY].fd = -1;
+		if (count == AT_STDIO && !s->shown.len)
+			return;
+		n = poll(p, count, s->killed ? 0 : s->deadline_ns ? ms_until(s->deadline_ns) : -1);
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return;
+		if (n > 0 && p[AT_SIGNALS].revents)
+			return;
+		if (n < 0)
+			continue;
+		if (p[AT_SHOWN].revents)
+			tty_flush(s);
+		stdio_work(&s->io, p + AT_STDIO, count - AT_STDIO);
+	}
+}
+
 static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 {
 	int status = 0;
@@ -391,7 +446,7 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 	trail_begin(trail, STEP_END);
 	if (s->channel_open)
 		read_channel(s);
-	stdio_drain(&s->io);
+	deliver(s);
 	s->seen->output_bytes += s->io.out_bytes;
 	s->seen->output_over |= s->io.over;
 	s->seen->output_lost = s->io.lost;
@@ -411,9 +466,11 @@ static void sup_done(struct sup *s)
 	tty_restore(&s->tty);
 	proto_conn_done(&s->conn);
 	stdio_close(&s->io);
+	sink_close(&s->shown.to);
+	free(s->shown.data);
 	if (s->signals >= 0)
 		close(s->signals);
-	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	/* The signals stay blocked: one that comes now has nothing left to end but the report. */
 	free(s);
 }
 
@@ -422,8 +479,13 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 	const struct plan *plan = s->plan;
 	int r = catch_signals(s, e);
 
+	if (r == 0 && plan->tty) {
+		sink_open(&s->shown.to, 1);
+		s->shown.data = malloc(RELAY_BYTES);
+		r = s->shown.data ? 0 : err_set(e, ENOMEM, "making room for the terminal's output");
+	}
 	if (r == 0 && !plan->tty)
-		r = stdio_open(&s->io, plan->limits.output_bytes, plan->id_base, e);
+		r = stdio_open(&s->io, plan->limits.output_bytes, geteuid() == 0, e);
 	if (r == 0)
 		r = box_start(s->box, trail, e);
 	if (r < 0)
@@ -469,7 +531,7 @@ int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *ho
 	s->end = ret;
 	s->signals = -1;
 	s->io = (struct stdio){ .give = { -1, -1, -1 } };
-	s->io.in = s->io.out[0] = s->io.out[1] = (struct relay){ .from = -1, .to = -1 };
+	s->io.in = s->io.out[0] = s->io.out[1] = s->shown = (struct relay){ .from = -1, .to = { .fd = -1 } };
 	r = begin(s, trail, e);
 	if (r == 0) {
 		trail_begin(trail, STEP_RUN);

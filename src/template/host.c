@@ -12,6 +12,7 @@
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -26,7 +27,9 @@
 #include "template/host.h"
 
 /* Part of the skeleton's name: raise it when what is below changes. */
-#define SKELETON_VERSION "1"
+#define SKELETON_VERSION "2"
+
+enum { ETC_DEPTH_MAX = 8, ABANDONED_S = 3600 };
 
 /* What programs look up in /etc and may be shown: no passwords, no keys, no service's settings. */
 static const char *const etc_entries[] = {
@@ -57,77 +60,124 @@ static const struct {
 	{ "etc/hostname", "ward\n" },
 };
 
-/* Whatever changes one of these makes another skeleton. A folder changes with its entries. */
-static const char *const watched[] = { "/etc", "/etc/passwd", "/etc/group", "/etc/ld.so.cache",
-	"/etc/alternatives", "/etc/ssl/certs", "/" };
+static void add_stamp(struct sha256 *s, const char *path)
+{
+	int64_t stamp[3] = { 0 };
+	struct stat st;
 
+	if (lstat(path, &st) == 0) {
+		stamp[0] = st.st_mtim.tv_sec;
+		stamp[1] = st.st_mtim.tv_nsec;
+		stamp[2] = (int64_t)st.st_ino;
+	}
+	sha256_add(s, stamp, sizeof(stamp));
+}
+
+/* A change of /etc, or of anything in it that is shown, makes another skeleton. A folder changes
+ * with its entries; a change deep inside one waits for the next change further up. */
 static void signature(char ret[17])
 {
-	char hex[SHA256_HEX + 1];
+	char hex[SHA256_HEX + 1], path[64];
 	struct sha256 s;
-	uint8_t sum[SHA256_BYTES];
 
 	sha256_init(&s);
 	sha256_add(&s, SKELETON_VERSION, sizeof(SKELETON_VERSION));
-	for (size_t i = 0; i < ARRAY_LEN(watched); i++) {
-		struct stat st = { 0 };
-		int64_t stamp[4] = { 0 };
-
-		if (stat(watched[i], &st) == 0) {
-			stamp[0] = st.st_mtim.tv_sec;
-			stamp[1] = st.st_mtim.tv_nsec;
-			stamp[2] = (int64_t)st.st_ino;
-			/* The top folder's time changes with every mount point; its links do not. */
-			if (str_eq(watched[i], "/"))
-				stamp[0] = stamp[1] = 0;
-		}
-		sha256_add(&s, stamp, sizeof(stamp));
-	}
-	sha256_end(&s, sum);
-	for (unsigned i = 0; i < 8; i++)
-		snprintf(hex + 2 * i, 3, "%02x", sum[i]);
-	memcpy(ret, hex, 17);
+	add_stamp(&s, "/etc");
+	for (size_t i = 0; i < ARRAY_LEN(etc_entries); i++)
+		if (!strchr(etc_entries[i], '*') && str_fmt(path, sizeof(path), "/etc/%s", etc_entries[i]) == 0)
+			add_stamp(&s, path);
+	sha256_end_hex(&s, hex);
+	memcpy(ret, hex, 16);
+	ret[16] = '\0';
 }
 
-static bool may_show(const struct stat *st)
-{
-	return S_ISLNK(st->st_mode) || S_ISDIR(st->st_mode) || (S_ISREG(st->st_mode) && (st->st_mode & S_IROTH));
-}
+static int copy_entry(int from, const char *name, int to, unsigned depth, struct err *e);
 
-static int copy_link(const char *from, const char *to)
+static int copy_link(int from, const char *name, int to)
 {
 	char target[WARD_PATH_MAX];
-	ssize_t n = readlink(from, target, sizeof(target) - 1);
+	ssize_t n = readlinkat(from, name, target, sizeof(target) - 1);
 
 	if (n < 0)
 		return -errno;
 	target[n] = '\0';
-	return host_symlinkat(target, AT_FDCWD, to);
+	return host_symlinkat(target, to, name);
 }
 
-static int copy_entry(const char *name, const char *root, struct err *e)
+static int copy_file(int from, const char *name, const struct stat *st, int to, struct err *e)
 {
-	char from[WARD_PATH_MAX], to[WARD_PATH_MAX];
-	struct stat st;
-	int r = str_fmt(from, sizeof(from), "/etc/%s", name);
+	int r = tree_copy_file(from, name, to, name, e);
 
-	if (r == 0)
-		r = str_fmt(to, sizeof(to), "%s/etc/%s", root, name);
-	if (r < 0)
-		return err_say(e, -r, "the path of /etc/%s is too long", name);
-	if (lstat(from, &st) < 0)
-		return errno == ENOENT || errno == EACCES ? 0 : err_set(e, errno, "looking at %s", from);
-	if (!may_show(&st))
-		return 0;
-	if (S_ISDIR(st.st_mode))
-		return tree_copy(from, to, e);
-	if (S_ISREG(st.st_mode))
-		return tree_copy_file(AT_FDCWD, from, AT_FDCWD, to, e);
-	r = copy_link(from, to);
-	return r < 0 ? err_set(e, -r, "copying the link %s", from) : 0;
+	if (r == 0 && geteuid() == 0)
+		r = host_fchownat(to, name, 0, 0, AT_SYMLINK_NOFOLLOW);
+	if (r == 0 && fchmodat(to, name, st->st_mode & 0111 ? 0755 : 0644, 0) < 0)
+		r = -errno;
+	return r < 0 && !e->code ? err_set(e, -r, "copying %s from /etc", name) : r;
 }
 
-static int copy_pattern(const char *pattern, const char *root, struct err *e)
+static int copy_folder(int from, const char *name, int to, unsigned depth, struct err *e)
+{
+	own_fd int source = host_openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	int r = source < 0 ? source : host_mkdirat(to, name, 0755);
+	own_fd int target = r < 0 ? r : host_openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	struct dirent *entry;
+	DIR *d;
+
+	if (target < 0)
+		return err_set(e, -target, "copying the folder %s from /etc", name);
+	d = fdopendir(dup(source));
+	if (!d)
+		return err_set(e, errno, "reading the folder %s in /etc", name);
+	while (r == 0 && (entry = readdir(d)))
+		if (!str_eq(entry->d_name, ".") && !str_eq(entry->d_name, ".."))
+			r = copy_entry(source, entry->d_name, target, depth + 1, e);
+	closedir(d);
+	return r;
+}
+
+/* Only what everybody may read, at every level; only files, folders and links. */
+static int copy_entry(int from, const char *name, int to, unsigned depth, struct err *e)
+{
+	struct stat st;
+	int r;
+
+	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT || errno == EACCES ? 0 : err_set(e, errno, "looking at %s in /etc", name);
+	if (S_ISREG(st.st_mode))
+		return st.st_mode & S_IROTH ? copy_file(from, name, &st, to, e) : 0;
+	if (S_ISDIR(st.st_mode)) {
+		bool open_to_all = (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH);
+
+		return open_to_all && depth < ETC_DEPTH_MAX ? copy_folder(from, name, to, depth, e) : 0;
+	}
+	if (!S_ISLNK(st.st_mode))
+		return 0;
+	r = copy_link(from, name, to);
+	return r < 0 ? err_set(e, -r, "copying the link %s from /etc", name) : 0;
+}
+
+/* One listed entry, which may lie one folder down; that folder is there already. */
+static int copy_listed(int etc, const char *path, int to, struct err *e)
+{
+	const char *slash = strchr(path, '/');
+	own_fd int from_dir = -1;
+	own_fd int to_dir = -1;
+	char dir[64];
+
+	if (!slash)
+		return copy_entry(etc, path, to, 0, e);
+	if (str_fmt(dir, sizeof(dir), "%.*s", (int)(slash - path), path) < 0)
+		return err_say(e, ENAMETOOLONG, "/etc/%s", path);
+	from_dir = host_openat(etc, dir, O_RDONLY | O_DIRECTORY, 0);
+	to_dir = host_openat(to, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (from_dir == -ENOENT)
+		return 0;
+	if (from_dir < 0 || to_dir < 0)
+		return err_set(e, from_dir < 0 ? -from_dir : -to_dir, "opening /etc/%s", dir);
+	return copy_entry(from_dir, slash + 1, to_dir, 0, e);
+}
+
+static int copy_matching(int etc, const char *pattern, int to, struct err *e)
 {
 	DIR *d = opendir("/etc");
 	struct dirent *entry;
@@ -137,28 +187,42 @@ static int copy_pattern(const char *pattern, const char *root, struct err *e)
 		return err_set(e, errno, "reading /etc");
 	while (r == 0 && (entry = readdir(d)))
 		if (fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0)
-			r = copy_entry(entry->d_name, root, e);
+			r = copy_entry(etc, entry->d_name, to, 0, e);
 	closedir(d);
 	return r;
 }
 
+static int copy_etc(int root, struct err *e)
+{
+	own_fd int from = host_open("/etc", O_RDONLY | O_DIRECTORY, 0);
+	own_fd int to = host_openat(root, "etc", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	int r = 0;
+
+	if (from < 0 || to < 0)
+		return err_set(e, from < 0 ? -from : -to, "opening /etc");
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(etc_entries); i++)
+		r = strchr(etc_entries[i], '*') ? copy_matching(from, etc_entries[i], to, e) :
+						  copy_listed(from, etc_entries[i], to, e);
+	return r;
+}
+
 /* /bin, /lib64 and friends are links on most hosts; where they are folders they become mounts. */
-static int copy_top_links(const char *root, struct err *e)
+static int copy_top_links(int root, struct err *e)
 {
 	static const char *const names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+	own_fd int top = host_open("/", O_RDONLY | O_DIRECTORY, 0);
 
+	if (top < 0)
+		return err_set(e, -top, "opening /");
 	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		char from[16], to[WARD_PATH_MAX];
 		struct stat st;
 		int r;
 
-		if (str_fmt(from, sizeof(from), "/%s", names[i]) < 0 || str_fmt(to, sizeof(to), "%s/%s", root, names[i]) < 0)
-			return err_say(e, ENAMETOOLONG, "the state directory's path is too long");
-		if (lstat(from, &st) < 0)
+		if (fstatat(top, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue; /* this host has none */
-		r = S_ISLNK(st.st_mode) ? copy_link(from, to) : host_mkdirat(AT_FDCWD, to, 0755);
+		r = S_ISLNK(st.st_mode) ? copy_link(top, names[i], root) : host_mkdirat(root, names[i], 0755);
 		if (r < 0)
-			return err_set(e, -r, "making %s", to);
+			return err_set(e, -r, "making /%s of the host template", names[i]);
 	}
 	return 0;
 }
@@ -188,11 +252,8 @@ static int fill(const char *root, struct err *e)
 		r = host_symlinkat("/proc/self/mounts", fd, "etc/mtab");
 	if (r < 0)
 		return err_set(e, -r, "filling %s", root);
-	r = copy_top_links(root, e);
-	for (size_t i = 0; r == 0 && i < ARRAY_LEN(etc_entries); i++)
-		r = strchr(etc_entries[i], '*') ? copy_pattern(etc_entries[i], root, e) :
-						  copy_entry(etc_entries[i], root, e);
-	return r;
+	r = copy_top_links(fd, e);
+	return r < 0 ? r : copy_etc(fd, e);
 }
 
 /* Made under a name of its own, then renamed; whoever comes second throws its own away. */
@@ -283,6 +344,13 @@ int template_host_skeleton(const char *state_dir, char ret[WARD_PATH_MAX], struc
 	return build(parent, ret, fill, e);
 }
 
+static bool is_abandoned(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtim.tv_sec > ABANDONED_S;
+}
+
 int template_host_sweep(const char *state_dir, struct err *e)
 {
 	char parent[WARD_PATH_MAX], path[WARD_PATH_MAX], name[17];
@@ -298,6 +366,9 @@ int template_host_sweep(const char *state_dir, struct err *e)
 	signature(name);
 	while (r == 0 && (entry = readdir(d))) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") || str_eq(entry->d_name, name))
+			continue;
+		/* One that is being filled right now has another ward's attention. */
+		if (str_after(entry->d_name, ".new-") && !is_abandoned(dirfd(d), entry->d_name))
 			continue;
 		r = str_fmt(path, sizeof(path), "%s/%s", parent, entry->d_name);
 		r = r < 0 ? err_say(e, -r, "a path in %s is too long", parent) : tree_remove(path, e);

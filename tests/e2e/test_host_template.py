@@ -306,10 +306,8 @@ def test_ordinary_user_sees_nothing_of_the_host(user_box):
     assert user_box("--", "touch", "/usr/x").returncode == 1
 
 
-# Known to fail.
 
 @needs_root
-@pytest.mark.xfail(strict=True, reason="through the id map the sandbox's root is the owner of what the host's root owns")
 def test_closed_files_of_the_host_stay_closed(place):
     """/opt and /usr/local are shown, but a file that only the host's root may read is not for the sandbox's root."""
     box = Box(BINARY, place / "state")
@@ -319,7 +317,6 @@ def test_closed_files_of_the_host_stay_closed(place):
 
 
 @needs_root
-@pytest.mark.xfail(strict=True, reason="only some files of /etc are watched; a change in place of another is not seen")
 def test_follows_every_file_that_it_shows(box, place):
     box.out("--", "true")
     (place / "services").write_text("new-service 4242/tcp\n")
@@ -328,7 +325,6 @@ def test_follows_every_file_that_it_shows(box, place):
 
 
 @needs_root
-@pytest.mark.xfail(strict=True, reason="the rule holds for listed names, not for what is below them")
 def test_closed_files_in_a_listed_folder_stay_out(place):
     """/etc/skel is shown, but not what only root may read in it, nor what is no file."""
     box = Box(BINARY, place / "state")
@@ -341,7 +337,6 @@ def test_closed_files_in_a_listed_folder_stay_out(place):
     assert "closed" not in done.stdout.replace("/etc/skel/closed", "") and "root:" not in done.stdout
 
 
-@pytest.mark.xfail(strict=True, reason="the folder that hides another is not made read-only for an ordinary user")
 def test_ordinary_user_masks_are_read_only(user_box):
     table = mountinfo(user_box.out("--", "cat", "/proc/self/mountinfo"))
     assert [at for at, options, kind in table if at.startswith("/proc/") and kind != "devtmpfs" and "ro" not in options] == []

@@ -489,9 +489,7 @@ def test_stuck_reader_cannot_hold_the_operator(box, target):
     assert stuck_reader(box, target, (), insist=True) == 143
 
 
-# Known to fail.
 
-@pytest.mark.xfail(strict=True, reason="writes to a reader that does not read are waited for, with all signals blocked")
 @pytest.mark.parametrize("args, insist, status", [
     ((*TIME, *OUTPUT), False, 124), ((*TTY, *TIME), False, 124), (OUTPUT, True, 143), (TTY, True, 143),
 ], ids=["time, relayed", "time, terminal", "operator, relayed", "operator, terminal"])
@@ -511,7 +509,6 @@ def test_disk_limit_met_and_cleaned_up(box, kind):
     ended(box, "disk-limit", 1, *KINDS[kind], "--", "sh", "-c", "cat /dev/zero > /f || { rm /f; exit 1; }")
 
 
-@pytest.mark.xfail(strict=True, reason="the first process is root in its own namespace, so its check passes")
 def test_ordinary_user_disk_on_disk_is_refused(user_box):
     done, report = user_box.report("--upper", "disk", "--disk", "16M", "--", "true")
     assert (done.returncode, report["cause"]) == (125, "setup-failed") and "needs root" in done.stderr

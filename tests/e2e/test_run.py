@@ -1,5 +1,4 @@
 """Every option of `ward run` at the container tier, its bad values, and what passes through."""
-import concurrent.futures
 import fcntl
 import hashlib
 import json
@@ -13,7 +12,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 
@@ -22,7 +20,7 @@ import pytest
 from leftovers import state_files
 from runbox import (CAUSES, CONTAINER, Box, box, ends, needs_root, place, read_until, user_box,  # noqa: F401
                     wait_until)
-from wardtest import BINARY, USER_ID, Ward, public_directory
+from wardtest import BINARY, USER_ID, Ward
 
 ROOT_CAPS = ["chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service",
              "sys_chroot"]
@@ -1312,9 +1310,7 @@ def test_ordinary_user_terminal_and_keep(user_box):
     assert user_box.ward("rm", "--all").returncode == 0
 
 
-# Known to fail.
 
-@pytest.mark.xfail(strict=True, reason="files that ward opens take the place of closed descriptors")
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)], ids=str)
 def test_closed_descriptors(box, place, closed):
     """Nothing of ward's own takes the place of what is closed."""
@@ -1329,7 +1325,6 @@ def test_closed_descriptors(box, place, closed):
     assert json.loads((place / "report").read_text())["cause"] == "exited"
 
 
-@pytest.mark.xfail(strict=True, reason="the report says kept whenever --keep was given")
 def test_keep_nothing_when_set_up_failed(box):
     before = kept(box)
     done, report = box.report("--keep", "--user", "nosuchuser", "--", "true")
@@ -1337,7 +1332,6 @@ def test_keep_nothing_when_set_up_failed(box):
     assert kept(box) == before
 
 
-@pytest.mark.xfail(strict=True, reason="a command whose written form is long makes the audit line too long, and the run fails")
 def test_long_names_are_cut_not_fatal(box):
     """A mount as long as paths can be, and a command full of bytes that JSON writes as six."""
     deep = "/m" + "/abcdefghi" * 300
@@ -1347,7 +1341,6 @@ def test_long_names_are_cut_not_fatal(box):
 
 
 @needs_root
-@pytest.mark.xfail(strict=True, reason="the second run takes the pipe's ownership away from the first")
 def test_two_runs_on_one_pipe(box):
     near, far = os.pipe()
     first = box.start("--", "sh", "-c", "read go; echo one > /dev/stdout", stdin=subprocess.PIPE, stdout=far)

@@ -54,19 +54,26 @@ void mounts_done(struct mounts *t)
 	close_all(t->lowers, t->lower_count);
 }
 
-/* A detached copy of the mount at @path, through the id map of @user_ns. */
+/*
+ * A detached copy of the mount at @path. Through the id map of @user_ns, what the host's root owns
+ * belongs to the sandbox's root; without (-1) it belongs to nobody, and only what everybody may read
+ * can be read.
+ */
 static int host_view(const char *path, unsigned recursive, uint64_t attrs, int user_ns, int *ret_fd,
 	struct err *e)
 {
 	own_fd int fd = host_open_tree(AT_FDCWD, path, WARD_OPEN_TREE_CLONE | recursive);
 	struct ward_mount_attr attr = {
-		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV | WARD_MOUNT_ATTR_IDMAP,
-		.userns_fd = (uint64_t)user_ns,
+		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV,
 	};
 	int r;
 
 	if (fd < 0)
 		return err_set(e, -fd, "opening %s for the sandbox", path);
+	if (user_ns >= 0) {
+		attr.attr_set |= WARD_MOUNT_ATTR_IDMAP;
+		attr.userns_fd = (uint64_t)user_ns;
+	}
 	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH | recursive, &attr);
 	if (r == -EINVAL)
 		return err_say(e, EINVAL,
@@ -74,7 +81,7 @@ static int host_view(const char *path, unsigned recursive, uint64_t attrs, int u
 			"btrfs or (from Linux 6.3) tmpfs",
 			path);
 	if (r < 0)
-		return err_set(e, -r, "id-mapping %s", path);
+		return err_set(e, -r, "restricting %s", path);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -138,7 +145,8 @@ static int make_root(struct container *c, struct err *e)
 	return r;
 }
 
-static int make_binds(struct container *c, int user_ns, struct err *e)
+/* The host's own programs: not id-mapped, so that closed files of the host stay closed. */
+static int make_binds(struct container *c, struct err *e)
 {
 	struct mounts *t = &c->tree;
 
@@ -150,8 +158,7 @@ static int make_binds(struct container *c, int user_ns, struct err *e)
 			continue;
 		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, user_ns,
-				&t->binds[t->bind_count], e);
+			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, -1, &t->binds[t->bind_count], e);
 		if (r < 0)
 			return r;
 		t->bind_count++;
@@ -243,7 +250,7 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 	if (r == 0)
 		r = make_root(c, e);
 	if (r == 0)
-		r = make_binds(c, user_ns, e);
+		r = make_binds(c, e);
 	if (r == 0)
 		r = make_mounts(c, user_ns, e);
 	if (r == 0)

@@ -315,9 +315,8 @@ static int mask_source(int proc, const char *name, enum mask how, int empty)
 		return -errno;
 	if (how == MASK_FILE)
 		return host_open_tree(AT_FDCWD, "dev/null", WARD_OPEN_TREE_CLONE);
-	if (how == MASK_DIR)
-		return host_open_tree(empty, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH);
-	fd = host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
+	fd = how == MASK_DIR ? host_open_tree(empty, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH) :
+			       host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
 	if (fd < 0)
 		return fd;
 	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);

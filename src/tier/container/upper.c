@@ -147,7 +147,7 @@ int upper_mount(const struct plan *plan, int *ret_fd, struct err *e)
 {
 	if (!wants_loop(plan))
 		return upper_tmpfs(plan, ret_fd, e);
-	if (geteuid() != 0)
+	if (plan->caller_uid != 0)
 		return err_say(e, EPERM,
 			"a writable root on disk, or --disk above half of --memory, needs root; "
 			"lower --disk or raise --memory");
