@@ -1,5 +1,4 @@
 """The template `host`: real tools work in it, and nothing of the host shows that should not."""
-import json
 import os
 import pathlib
 import shutil
@@ -8,7 +7,7 @@ import subprocess
 
 import pytest
 
-from runbox import CONTAINER, Box, box, ends, needs_root, place, read_until, user_box, wait_until  # noqa: F401
+from runbox import CONTAINER, Box, box, ends, needs_root, place, read_until, user_box  # noqa: F401
 from wardtest import BINARY, public_directory
 
 # Who runs the tools: the sandbox's root, and somebody without any capability.
