@@ -21,7 +21,7 @@
 #define WARD_LL_FS_MAKE_FIFO (1ULL << 10)
 #define WARD_LL_FS_MAKE_BLOCK (1ULL << 11)
 #define WARD_LL_FS_MAKE_SYM (1ULL << 12)
-#define WARD_LL_FS_REFER (1ULL << 13)	  /* 2: rename and link between folders */
+#define WARD_LL_FS_REFER (1ULL << 13)     /* 2: rename and link between folders */
 #define WARD_LL_FS_TRUNCATE (1ULL << 14)  /* 3 */
 #define WARD_LL_FS_IOCTL_DEV (1ULL << 15) /* 5 */
 
@@ -33,8 +33,8 @@
 
 /* Fields that a kernel does not know may follow as long as they are zero. */
 struct ward_landlock_ruleset {
-	uint64_t fs;	 /* 1 */
-	uint64_t net;	 /* 4 */
+	uint64_t fs;     /* 1 */
+	uint64_t net;    /* 4 */
 	uint64_t scoped; /* 6 */
 };
 

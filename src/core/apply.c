@@ -30,8 +30,8 @@ struct job {
 
 static int count_files(struct job *j, struct err *e)
 {
-	const char *args[] = { "diff", "--no-ext-diff", "--no-renames", "--name-only", "-z",
-		"--end-of-options", j->s->base, j->git->tree, "--", NULL };
+	const char *args[] = { "diff", "--no-ext-diff", "--no-renames", "--submodule=short",
+		"--name-only", "-z", "--end-of-options", j->s->base, j->git->tree, "--", NULL };
 	own_buf struct buf out;
 	struct git_call call = {
 		.dir = j->s->work, .args = args, .env = j->git->env, .text = &out
@@ -48,8 +48,8 @@ static int count_files(struct job *j, struct err *e)
 static int write_patch(struct job *j, struct err *e)
 {
 	const char *args[] = { "diff", "--no-ext-diff", "--no-textconv", "--no-renames",
-		"--no-color", "--binary", "--full-index", "--src-prefix=a/", "--dst-prefix=b/",
-		"--end-of-options", j->s->base, j->git->tree, "--", NULL };
+		"--submodule=short", "--no-color", "--binary", "--full-index", "--src-prefix=a/",
+		"--dst-prefix=b/", "--end-of-options", j->s->base, j->git->tree, "--", NULL };
 	struct git_call call = { .dir = j->s->work, .args = args, .env = j->git->env };
 	own_fd int fd = -1;
 	int r = str_fmt(j->patch, sizeof(j->patch), "%s/patch", j->git->scratch);

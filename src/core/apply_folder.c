@@ -190,7 +190,7 @@ int apply_folder(
 	const struct workspace_source *s, const struct changes *c, const char *id, struct err *e)
 {
 	own_fd int src = host_open(s->src, O_RDONLY | O_DIRECTORY, 0);
-	own_fd int view = host_open(s->work, O_RDONLY | O_DIRECTORY, 0);
+	own_fd int view = host_open(s->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	own_fd int stage = -1;
 	struct putting p = { c, src, view, -1 };
 	char path[WARD_PATH_MAX];

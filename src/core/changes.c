@@ -313,7 +313,8 @@ static int by_path(const void *a, const void *b)
 static int open_all(
 	struct compare *c, const struct workspace_source *s, struct level *l, struct err *e)
 {
-	l->view = host_open(s->work, O_RDONLY | O_DIRECTORY, 0);
+	/* The command may have put a link to anywhere in its place. */
+	l->view = host_open(s->work, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	l->src = host_open(s->src, O_RDONLY | O_DIRECTORY, 0);
 	l->upper = *s->upper ? host_open(s->upper, O_RDONLY | O_DIRECTORY, 0) : -ENOENT;
 	if (l->view < 0)

@@ -74,9 +74,9 @@ static int print(const struct look *l, struct err *e)
 		[DIFF_NAMES] = "--name-only",
 	};
 	char a[NAME_MAX + 32] = "--src-prefix=a/", b[NAME_MAX + 32] = "--dst-prefix=b/";
-	const char *args[] = { "diff", "--no-ext-diff", "--no-textconv", forms[l->req->form],
-		l->req->colour ? "--color=always" : "--color=never", a, b, "--end-of-options",
-		l->before, l->after, "--", NULL };
+	const char *args[] = { "diff", "--no-ext-diff", "--no-textconv", "--submodule=short",
+		forms[l->req->form], l->req->colour ? "--color=always" : "--color=never", a, b,
+		"--end-of-options", l->before, l->after, "--", NULL };
 	struct git_call call = { .dir = l->dir, .args = args, .env = l->env, .out = l->req->out };
 	int r = 0;
 
@@ -140,8 +140,9 @@ static int json_files(struct buf *b, char *text, size_t len)
 
 static int add_json(const struct look *l, struct err *e)
 {
-	const char *args[] = { "diff", "--no-ext-diff", "--no-textconv", "--no-renames", "--raw",
-		"--numstat", "-z", "--end-of-options", l->before, l->after, "--", NULL };
+	const char *args[] = { "diff", "--no-ext-diff", "--no-textconv", "--no-renames",
+		"--submodule=short", "--raw", "--numstat", "-z", "--end-of-options", l->before,
+		l->after, "--", NULL };
 	own_buf struct buf out;
 	struct git_call call = { .dir = l->dir, .args = args, .env = l->env, .text = &out };
 	struct buf *b = l->req->json;

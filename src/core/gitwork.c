@@ -10,16 +10,18 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <linux/openat2.h>
 
 #include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "core/gitwork.h"
+#include "core/nested.h"
 #include "host/host.h"
 #include "host/tree.h"
 
-enum { REFS_BYTES_MAX = 4 << 20 };
+enum { REFS_BYTES_MAX = 4 << 20, INDEX_BYTES_MAX = 512 << 20 };
 
 /* A path in a list separated by ':': quoted, since it may hold one. */
 static int quote(char *ret, size_t cap, const char *path)
@@ -41,6 +43,12 @@ static int quote(char *ret, size_t cap, const char *path)
 	return 0;
 }
 
+/* Where the command's own refs and objects are: above the source's repository, or beside it. */
+static const char *written_dir(const struct workspace_source *s)
+{
+	return *s->upper ? s->upper : s->gitdir;
+}
+
 static int set_env(struct gitwork *g)
 {
 	char own[WARD_PATH_MAX], theirs[WARD_PATH_MAX], a[WARD_PATH_MAX * 2] = "",
@@ -50,11 +58,10 @@ static int set_env(struct gitwork *g)
 
 	if (r == 0)
 		r = quote(a, sizeof(a) / 2, own);
-	if (r == 0 && *g->s->upper) {
-		r = str_fmt(theirs, sizeof(theirs), "%s/objects", g->s->upper);
-		if (r == 0)
-			r = quote(b, sizeof(b) / 2, theirs);
-	}
+	if (r == 0)
+		r = str_fmt(theirs, sizeof(theirs), "%s/objects", written_dir(g->s));
+	if (r == 0)
+		r = quote(b, sizeof(b) / 2, theirs);
 	if (r == 0)
 		r = str_fmt(g->text[0], cap, "GIT_DIR=%s", g->s->common);
 	if (r == 0)
@@ -115,18 +122,141 @@ static int seed_index(struct gitwork *g, struct err *e)
 	return r < 0 ? err_set(e, -r, "workspace '%s'", g->s->work) : git_run(&call, e);
 }
 
+/* A list as a file that git can read. */
+static int put_list(struct gitwork *g, const struct buf *list, struct err *e)
+{
+	char path[WARD_PATH_MAX];
+	own_fd int fd = -1;
+	int r = list->bad ? -ENOMEM : str_fmt(path, sizeof(path), "%s/list", g->scratch);
+
+	if (r == 0)
+		r = fd = host_open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (r >= 0)
+		r = host_write_all(fd, list->data, list->len);
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	return r < 0 ? err_set(e, -r, "writing a list for git") : take_fd(&fd);
+}
+
+/* Changes the index by lines of "MODE OID STAGE", a tab and a path. */
+static int feed_index(struct gitwork *g, const struct buf *lines, struct err *e)
+{
+	static const char *const args[] = { "update-index", "-z", "--index-info", NULL };
+	own_fd int fd = lines->len ? put_list(g, lines, e) : -1;
+	struct git_call call = { .dir = g->s->work, .args = args, .env = g->env, .in = fd };
+
+	if (!lines->len && !lines->bad)
+		return 0;
+	return fd < 0 ? fd : git_run(&call, e);
+}
+
+/* Does @path lie below one of the submodules in @lines? */
+static bool is_below(const char *path, const struct buf *lines)
+{
+	for (const char *p = lines->data; p && p < lines->data + lines->len; p += strlen(p) + 1) {
+		const char *rest = str_after(path, strchr(p, '\t') + 1);
+
+		if (rest && *rest == '/')
+			return true;
+	}
+	return false;
+}
+
+/* Lines that take every submodule, and what lies below @known ones, out; lines that put it back. */
+static int list_submodules(struct gitwork *g, const struct buf *known, struct buf *out,
+	struct buf *back, struct err *e)
+{
+	static const char *const args[] = { "ls-files", "--stage", "-z", NULL };
+	own_buf struct buf text;
+	struct git_call call = { .dir = g->s->work, .args = args, .env = g->env, .text = &text };
+	int r;
+
+	buf_init(&text, INDEX_BYTES_MAX);
+	r = git_run(&call, e);
+	for (char *p = text.data; r == 0 && p && p < text.data + text.len; p += strlen(p) + 1) {
+		const char *tab = strchr(p, '\t');
+		bool is_link = str_after(p, "160000 ") != NULL;
+
+		if (!tab || !(is_link || (known && is_below(tab + 1, known))))
+			continue;
+		buf_add_fmt(out, "0 %0*d%s", (int)strlen(g->s->base), 0, tab);
+		buf_add(out, "", 1);
+		if (is_link && back)
+			buf_add(back, p, strlen(p) + 1);
+	}
+	return r;
+}
+
+/* Everything, but for the repositories inside: a list of what to add. */
+static int list_paths(struct gitwork *g, struct buf *paths, struct err *e)
+{
+	own_buf struct buf nested;
+	int r;
+
+	buf_init(&nested, INDEX_BYTES_MAX);
+	r = nested_repositories(g->s->work, &nested, e);
+	buf_add(paths, ".", 2);
+	for (const char *p = nested.data; r == 0 && p && p < nested.data + nested.len;
+		p += strlen(p) + 1) {
+		buf_add_fmt(paths, ":(exclude,literal)%s", p);
+		buf_add(paths, "", 1);
+	}
+	return r;
+}
+
+/*
+ * For each submodule that it knows, `git add` starts a git in that folder, which would obey the
+ * settings that the command left there. So it is told of none, and kept away from repositories that
+ * the command made. Submodules are put back as they were at the start.
+ */
+static int add_all(struct gitwork *g, struct err *e)
+{
+	static const char *const args[] = { "add", "--all", "--pathspec-from-file=-",
+		"--pathspec-file-nul", NULL };
+	struct git_call call = { .dir = g->s->work, .args = args, .env = g->env };
+	struct buf lists[4]; /* take out; put back; what to add; below what is put back */
+	own_fd int fd = -1;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		buf_init(&lists[i], INDEX_BYTES_MAX);
+	r = list_submodules(g, NULL, &lists[0], &lists[1], e);
+	if (r == 0)
+		r = feed_index(g, &lists[0], e);
+	if (r == 0)
+		r = list_paths(g, &lists[2], e);
+	if (r == 0)
+		r = fd = put_list(g, &lists[2], e);
+	if (r >= 0) {
+		call.in = fd;
+		r = git_run(&call, e);
+	}
+	if (r == 0 && lists[1].len)
+		r = list_submodules(g, &lists[1], &lists[3], NULL, e);
+	if (r == 0)
+		r = feed_index(g, &lists[3], e);
+	if (r == 0)
+		r = feed_index(g, &lists[1], e);
+	for (size_t i = 0; i < ARRAY_LEN(lists); i++)
+		buf_done(&lists[i]);
+	return r;
+}
+
 int gitwork_open(
 	struct gitwork *g, const struct workspace_source *s, const char *dir, struct err *e)
 {
-	static const char *const add[] = { "-c", "advice.addEmbeddedRepo=false", "add", "--all",
-		"--", ".", NULL };
 	static const char *const tree[] = { "write-tree", NULL };
-	struct git_call call = { .dir = s->work, .args = add, .env = g->env };
 	char objects[WARD_PATH_MAX];
+	struct stat st;
 	int r;
 
 	memset(g, 0, sizeof(*g));
 	g->s = s;
+	/* The command may have put a link to anywhere in its place. */
+	if (lstat(s->work, &st) < 0 || !S_ISDIR(st.st_mode))
+		return err_say(e, ENOTDIR,
+			"the command removed the folder '%s' itself; nothing can be shown",
+			s->work);
 	if (access(s->common, F_OK) < 0)
 		return err_set(e, errno, "the repository '%s' of this workspace", s->common);
 	r = str_fmt(g->scratch, sizeof(g->scratch), "%s/look-XXXXXX", dir);
@@ -146,7 +276,7 @@ int gitwork_open(
 		return err_set(e, -r, "making '%s'", objects);
 	r = seed_index(g, e);
 	if (r == 0)
-		r = git_run(&call, e);
+		r = add_all(g, e);
 	return r < 0 ? r : ask(g, tree, g->tree, e);
 }
 
@@ -217,11 +347,11 @@ static int find_branch(struct gitwork *g, const char *ref, char ret[GIT_OID_MAX 
 {
 	const char *args[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", ref, NULL };
 	char line[NAME_MAX];
-	int r = *g->s->upper ? read_line(g->s->upper, ref, line, sizeof(line)) : -ENOENT;
+	int r = read_line(written_dir(g->s), ref, line, sizeof(line));
 
 	if (r == 0 && git_oid_is_valid(line))
 		return str_copy(ret, GIT_OID_MAX + 1, line);
-	if (*g->s->upper && find_packed(g->s->upper, ref, ret) == 0)
+	if (find_packed(written_dir(g->s), ref, ret) == 0)
 		return 0;
 	r = ask(g, args, ret, e); /* one of the source's, that it did not move */
 	return r < 0 ? err_say(e, ENOENT, "the workspace is on branch '%s', which has no commit",
@@ -232,16 +362,16 @@ static int find_branch(struct gitwork *g, const char *ref, char ret[GIT_OID_MAX 
 int gitwork_head(struct gitwork *g, char ret_oid[GIT_OID_MAX + 1], struct err *e)
 {
 	const char *args[] = { "rev-parse", "--verify", "--quiet", "--end-of-options", NULL, NULL };
-	const char *dir = *g->s->upper ? g->s->upper : g->s->common;
 	char name[GIT_WORKTREE_NAME + 1], path[128], line[NAME_MAX], oid[GIT_OID_MAX + 1],
 		commit[GIT_OID_MAX + 16];
 	const char *ref;
 	int r;
 
 	git_worktree_name(g->s->work, name);
-	r = str_fmt(path, sizeof(path), "worktrees/%s/HEAD", name);
+	r = *g->s->upper ? str_fmt(path, sizeof(path), "worktrees/%s/HEAD", name)
+			 : str_copy(path, sizeof(path), "HEAD");
 	if (r == 0)
-		r = read_line(dir, path, line, sizeof(line));
+		r = read_line(written_dir(g->s), path, line, sizeof(line));
 	if (r == -ENOENT) /* never moved */
 		return str_copy(ret_oid, GIT_OID_MAX + 1, g->s->base);
 	if (r < 0)

@@ -81,7 +81,7 @@ static int put_file(FILE *f, int dir, const char *path, mode_t mode)
 /* One commit: of each change the side that was before, or after. */
 static int put_commit(FILE *f, const struct changes *c, const char *root, bool after)
 {
-	own_fd int dir = host_open(root, O_PATH | O_DIRECTORY, 0);
+	own_fd int dir = host_open(root, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
 	int r = dir < 0 ? dir : 0;
 
 	fprintf(f, "commit %s\ncommitter ward <> 0 +0000\ndata 0\n\n",

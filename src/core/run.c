@@ -425,10 +425,12 @@ static void take_down(struct run *run)
 
 	trail_begin(&run->trail, STEP_CLEANUP);
 	if (run->box && run->plan.keep && run->end.cause != END_SETUP_FAILED) {
-		if (box_keep(run->box, &e) < 0 || keep(run, &e) < 0)
+		if (box_keep(run->box, &e) < 0 || keep(run, &e) < 0) {
+			box_discard(run->box);
 			fprintf(stderr, "ward run: keeping %s: %s\n", run->plan.id, e.msg);
-		else
+		} else {
 			run->kept = true;
+		}
 		if (run->kept && !run->req->quiet)
 			fprintf(stderr, "ward run: kept as %s\n", run->plan.id);
 	}
@@ -444,7 +446,10 @@ static void explain(const struct run *run)
 
 	if (run->seen.output_lost)
 		fprintf(stderr, "ward run: writing the command's output: %s\n", strerror(run->seen.output_lost));
-	if (run->req->quiet || (end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
+	/* A command that never ran is a failure, not an end. */
+	if (run->req->quiet && end->cause != END_EXITED && end->cause != END_SETUP_FAILED)
+		return;
+	if ((end->cause == END_EXITED && !end->detail[0]) || end->cause == END_SIGNALED)
 		return;
 	if (end->cause == END_EXITED)
 		fprintf(stderr, "ward run: %s\n", end->detail);

@@ -15,12 +15,12 @@
  * and it does not outlive ward.
  */
 struct git_call {
-	const char *dir;	 /* where it runs; NULL: here */
+	const char *dir;         /* where it runs; NULL: here */
 	const char *const *args; /* NULL-terminated, without "git" */
 	const char *const
-		*env;	  /* "K=V" on top of the clean environment, NULL-terminated; or NULL */
-	int in;		  /* its stdin; 0: nothing to read */
-	int out;	  /* its stdout when @text is NULL; 0: dropped */
+		*env;     /* "K=V" on top of the clean environment, NULL-terminated; or NULL */
+	int in;           /* its stdin; 0: nothing to read */
+	int out;          /* its stdout when @text is NULL; 0: dropped */
 	struct buf *text; /* what it prints is added here, when it succeeds */
 };
 
@@ -66,5 +66,13 @@ int git_worktree_add(const char *repo, const char *oid, const char *path, struct
  * gone already, the whole repository included, is no error.
  */
 int git_worktree_remove(const char *repo, const char *path, struct err *e);
+
+/*
+ * The same without a trace in @repo: a repository of its own at @gitdir, with all refs and settings
+ * of @repo, that reads the objects of @repo and writes its own. Neither path may exist. On failure
+ * part of them may be left.
+ */
+int git_private_add(
+	const char *repo, const char *oid, const char *gitdir, const char *path, struct err *e);
 
 #endif

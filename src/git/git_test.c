@@ -203,6 +203,41 @@ static void the_repository_may_vanish(void **state)
 	assert_int_equal(access(path, F_OK), -1);
 }
 
+static void a_private_repository_only_borrows(void **state)
+{
+	char path[128], gitdir[128], out[256], count[256], before[4096], after[4096];
+	struct err e = { 0 };
+
+	(void)state;
+	str_fmt(path, sizeof(path), "%s/own", top);
+	str_fmt(gitdir, sizeof(gitdir), "%s/own.git", top);
+	assert_int_equal(git(repo, "for-each-ref", before, sizeof(before)), 0);
+	assert_int_equal(git(repo, "count-objects -v", count, sizeof(count)), 0);
+	if (git_private_add(repo, first, gitdir, path, &e) < 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(git(path, "status --porcelain", out, sizeof(out)), 0);
+	assert_string_equal(out, "");
+	assert_int_equal(git(path, "show main:a", out, sizeof(out)), 0);
+	assert_string_equal(out, "two");
+	put(path, "b", "new\n");
+	assert_int_equal(git(path, "checkout -q -b topic", NULL, 0), 0);
+	assert_int_equal(git(path, "add b", NULL, 0), 0);
+	assert_int_equal(git(path, "commit -q -m inside", NULL, 0), 0);
+	assert_int_equal(git(path, "log -1 --format=%an", out, sizeof(out)), 0);
+	assert_string_equal(out, "Ann");
+	assert_int_equal(git(repo, "for-each-ref", after, sizeof(after)), 0);
+	assert_string_equal(after, before);
+	assert_int_equal(git(repo, "count-objects -v", out, sizeof(out)), 0);
+	assert_string_equal(out, count);
+	/* Borrowing from one that borrows, and from one without a checkout. */
+	assert_int_equal(tree_remove(path, &e), 0);
+	assert_int_equal(tree_remove(gitdir, &e), 0);
+	assert_int_equal(git_private_add(bare, first, gitdir, path, &e), 0);
+	assert_int_equal(git(path, "log --format=%s", out, sizeof(out)), 0);
+	assert_string_equal(out, "one");
+	assert_true(git_private_add(top, first, gitdir, path, &e) < 0);
+}
+
 static void many_at_once_do_not_disturb_each_other(void **state)
 {
 	enum { MANY = 8 };
@@ -244,6 +279,7 @@ int main(void)
 		cmocka_unit_test(a_worktree_comes_and_goes),
 		cmocka_unit_test(a_bad_start_leaves_nothing),
 		cmocka_unit_test(the_repository_may_vanish),
+		cmocka_unit_test(a_private_repository_only_borrows),
 		cmocka_unit_test(many_at_once_do_not_disturb_each_other),
 	};
 

@@ -21,6 +21,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/landlock.h>
@@ -40,6 +41,8 @@
 		if (gate_ < 0)                       \
 			return gate_;                \
 	} while (0)
+
+enum { ERRAND_STACK_BYTES = 64 * 1024 };
 
 static long result(long r)
 {
@@ -307,6 +310,36 @@ int host_setns(int fd, int flags)
 	return (int)result(setns(fd, flags));
 }
 
+struct errand {
+	int (*work)(void *arg);
+	void *arg;
+	int result;
+};
+
+static int errand_main(void *arg)
+{
+	struct errand *e = arg;
+
+	e->result = e->work(e->arg);
+	return 0;
+}
+
+int host_errand(int (*work)(void *arg), void *arg)
+{
+	_Alignas(64) char stack[ERRAND_STACK_BYTES];
+	struct errand e = { work, arg, -ECANCELED };
+	pid_t pid;
+
+	GATE("clone");
+	pid = clone(errand_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &e);
+	if (pid < 0)
+		return -errno;
+	while (waitpid(pid, NULL, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return e.result;
+}
+
 int host_kill(pid_t pid, int sig)
 {
 	return (int)result(kill(pid, sig));
@@ -333,7 +366,7 @@ int host_fsconfig_str(int fs, const char *key, const char *value)
 
 int host_fsconfig_fd(int fs, const char *key, int fd)
 {
-	GATE("fsconfig");
+	GATE("fsconfig_fd");
 	return (int)result(syscall(SYS_fsconfig, fs, WARD_FSCONFIG_SET_FD, key, NULL, fd));
 }
 

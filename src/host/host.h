@@ -53,6 +53,12 @@ int host_pipe(int ret[2]);
 pid_t host_clone3(const struct clone_args *args);
 int host_unshare(int flags);
 int host_setns(int fd, int flags);
+/*
+ * Runs @work in a process of its own that has this one's memory and descriptors, and waits for it:
+ * for what would change the process itself, like its mount namespace. What @work returned, or
+ * -ECANCELED when it was killed.
+ */
+int host_errand(int (*work)(void *arg), void *arg);
 int host_kill(pid_t pid, int sig);
 int host_pidfd_kill(int pidfd, int sig);
 

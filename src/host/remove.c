@@ -212,7 +212,8 @@ int tree_remove(const char *path, struct err *e)
 	const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
 	char lead[WARD_PATH_MAX];
 	own_fd int dir = -1;
-	int r = str_fmt(lead, sizeof(lead), "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+	int r = str_fmt(lead, sizeof(lead), "%.*s", slash ? (int)(slash - path) + 1 : 1,
+		slash ? path : ".");
 
 	if (r < 0)
 		return err_set(e, -r, "removing '%s'", path);

@@ -6,10 +6,10 @@
 
 /* What may be done at and below a path. */
 enum {
-	LL_READ = 1,	   /* read files, list folders */
-	LL_EXEC = 2,	   /* execute files */
-	LL_WRITE = 4,	   /* write and truncate; make, move and remove anything but device nodes */
-	LL_IOCTL = 8,	   /* ioctl on devices (asked for since ABI 5; free before) */
+	LL_READ = 1,       /* read files, list folders */
+	LL_EXEC = 2,       /* execute files */
+	LL_WRITE = 4,      /* write and truncate; make, move and remove anything but device nodes */
+	LL_IOCTL = 8,      /* ioctl on devices (asked for since ABI 5; free before) */
 	LL_IF_EXISTS = 16, /* a path that is not there is no error */
 };
 
@@ -22,7 +22,7 @@ struct landlock_rule {
 enum {
 	LL_SCOPE_ABSTRACT = 1, /* abstract unix sockets made outside (ABI 6) */
 	LL_SCOPE_SIGNAL = 2,   /* signals to processes outside (ABI 6) */
-	LL_NO_TCP = 4,	       /* every TCP bind and connect (ABI 4) */
+	LL_NO_TCP = 4,         /* every TCP bind and connect (ABI 4) */
 };
 
 /* The kernel's ABI version, 1 or more; -ENOSYS (not built in) or -EOPNOTSUPP (switched off). */

@@ -248,6 +248,11 @@ int box_keep(struct box *box, struct err *e)
 	return box->ops->keep ? box->ops->keep(box, e) : 0;
 }
 
+void box_discard(struct box *box)
+{
+	box->discarded = true;
+}
+
 /* Reorders the list so that the lasting items come first. */
 const struct undo *box_kept(struct box *box, unsigned *ret_count)
 {

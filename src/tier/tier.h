@@ -77,6 +77,8 @@ int box_reap(struct box *box, int *ret_status, struct usage *usage);
 const char *box_warning(const struct box *box);
 /* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */
 int box_keep(struct box *box, struct err *e);
+/* It could not be kept after all: stop removes it like any other. */
+void box_discard(struct box *box);
 /* What must be undone when a kept sandbox is removed, beside its folder. */
 const struct undo *box_kept(struct box *box, unsigned *ret_count);
 /* Removes all that start made (unless plan->keep: then what `ward diff` needs stays), frees @box.

@@ -19,6 +19,7 @@ struct box {
 	pid_t pid;                     /* the first process; 0 when there is none (any more) */
 	int status;                    /* its wait status, once reaped */
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
+	bool discarded;                /* see box_discard() */
 	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
 	const char *const *env;
 };

@@ -305,14 +305,13 @@ def test_ordinary_user_sees_nothing_of_the_host(user_box):
     assert user_box("--", "touch", "/usr/x").returncode == 1
 
 
-
 @needs_root
 def test_closed_files_of_the_host_stay_closed(place):
     """/opt and /usr/local are shown, but a file that only the host's root may read is not for the sandbox's root."""
     box = Box(BINARY, place / "state")
-    done = unshared("mount -t tmpfs x /opt; chmod 755 /opt; echo secret > /opt/key; chmod 600 /opt/key; "
-                    f"{' '.join(box.argv(*CONTAINER))} -- cat /opt/key")
-    assert "secret" not in done.stdout
+    done = unshared("mount -t tmpfs x /opt; chmod 755 /opt; echo secret > /opt/key; chmod 600 /opt/key; echo open > /opt/open; "
+                    f"{' '.join(box.argv(*CONTAINER))} -- cat /opt/open /opt/key || true")
+    assert done.stdout == "open\n" and "Permission denied" in done.stderr, done
 
 
 @needs_root

@@ -1310,7 +1310,6 @@ def test_ordinary_user_terminal_and_keep(user_box):
     assert user_box.ward("rm", "--all").returncode == 0
 
 
-
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)], ids=str)
 def test_closed_descriptors(box, place, closed):
     """Nothing of ward's own takes the place of what is closed."""
@@ -1355,6 +1354,5 @@ def test_two_runs_on_one_pipe(box):
     assert (first.returncode, second.returncode) == (0, 0)
 
 
-@pytest.mark.xfail(strict=True, reason="what the first process could not do is taken for an end like others")
 def test_quiet_does_not_hide_failures(box):
     one_line(box("--quiet", "--user", "nosuchuser", "--", "true"), "nosuchuser")

@@ -9,14 +9,27 @@ import time
 
 import pytest
 
-from wardtest import as_user
+from store_files import FAULT
+from wardtest import Ward, as_user
+
+# Becomes the rest of its arguments on a host that gives no namespaces: unshare(2) is refused.
+NO_NAMESPACES = ["/usr/bin/python3", "-c", """
+import ctypes, os, struct, sys
+UNSHARE = {"x86_64": 272, "aarch64": 97}[os.uname().machine]
+code = [(0x20, 0, 0, 0), (0x15, 0, 1, UNSHARE), (0x06, 0, 0, 0x50001), (0x06, 0, 0, 0x7fff0000)]
+filter = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
+program = struct.pack("HxxxxxxP", len(code), ctypes.addressof(filter))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, program) == 0, ctypes.get_errno()
+os.execv(sys.argv[1], sys.argv[1:])
+"""]
 
 
 class Place:
     """A folder for sources, and a ward that may use them."""
 
-    def __init__(self, ward, top, prefix):
-        self.ward, self.top, self.prefix = ward, pathlib.Path(top), prefix
+    def __init__(self, ward, top, prefix, plain=False):
+        self.ward, self.top, self.prefix, self.plain = ward, pathlib.Path(top), prefix, plain
 
     def sh(self, script, cwd=None):
         env = {"PATH": os.environ["PATH"], "HOME": str(self.top)}
@@ -54,8 +67,9 @@ class Place:
         return found
 
 
-@pytest.fixture(params=["root", "user"])
+@pytest.fixture(params=["root", "user", "plain"])
 def place(request):
+    """As root; as an ordinary user; as one on a host without namespaces."""
     if request.param == "root":
         if os.geteuid() != 0:
             pytest.skip("not root")
@@ -65,7 +79,9 @@ def place(request):
     ward = request.getfixturevalue("user_ward")
     top = request.getfixturevalue("user_home") / "place"
     subprocess.run([*as_user(), "mkdir", str(top)], check=True)
-    return Place(ward, top, as_user())
+    if request.param == "plain":
+        ward = Ward(ward.binary, ward.state, as_user(NO_NAMESPACES), ward.environ)
+    return Place(ward, top, as_user(), plain=request.param == "plain")
 
 
 def one_line(done):
@@ -88,7 +104,7 @@ def test_an_empty_workspace(place):
 
 
 @pytest.mark.parametrize("script, want", [
-    ("cat {top}/secret", "No such file"),
+    ("cat {top}/secret", "No such file|Permission denied"),
     ("echo x > {top}/secret", "No such file|Permission denied|nonexistent"),
     ("cat /etc/shadow", "No such file|Permission denied"),
     ("ls /root /home", "No such file|Permission denied"),
@@ -99,7 +115,7 @@ def test_an_empty_workspace(place):
     ("unshare -U true", "not permitted|failed"),
     ("mknod n c 1 3", "not permitted|Permission denied"),
     ("chroot . /bin/true", "not permitted|cannot|No such file"),
-    ("kill -9 1 && sleep 0.1 && echo alive >&2; false", "alive"),
+    ("kill -9 1 && sleep 0.1 && echo alive >&2; false", "alive|not permitted"),
     ("cat /proc/1/environ", "Permission denied"),
     ("cat < /dev/tcp/127.0.0.1/1", "No such file|refused|nonexistent|cannot"),
 ])
@@ -234,6 +250,40 @@ def test_killed_ward_is_swept(place):
     assert place.sh("git worktree list | wc -l", cwd=repo) == "1\n"
 
 
+def every_call(place):
+    """How many host calls a run makes; the run itself, with all kinds of sources."""
+    place.repo()
+    place.folder()
+    place.folder("copied")
+    args = ["run", "--tier", "workspace", "--source", f"git:{place.top}/repo", "--source", f"dir:{place.top}/dir",
+            "--source", f"copy:{place.top}/copied", "--", "true"]
+    fault = Ward(FAULT, place.ward.state)
+    log = place.top / "log"
+    done = fault(*args, env={"WARD_FAULT_LOG": str(log), "WARD_FAULT_SIDE": "parent"})
+    assert done.returncode == 0, done.stderr
+    return fault, args, len(log.read_text().splitlines())
+
+
+@pytest.mark.parametrize("what", ["kill", "5"])
+def test_nothing_is_left_whatever_fails(ward, tmp_path, what):
+    if os.geteuid() != 0 or not FAULT.exists():
+        pytest.skip("needs root and ward-fault")
+    top = tmp_path / "place"
+    top.mkdir()
+    place = Place(ward, top, [])
+    fault, args, count = every_call(place)
+    before = place.sh("find . -not -path '*/objects/*' | sort")
+    for at in range(1, count + 1, 4):
+        done = fault(*args, env={"WARD_FAULT_AT": str(at), "WARD_FAULT_DO": what, "WARD_FAULT_SIDE": "parent"})
+        if what != "kill":
+            assert done.returncode in (0, 125), done.stderr
+        gc = place.ward("gc")
+        assert gc.returncode == 0, f"call {at}: {gc.stderr}"
+        (top / "repo/.git/worktrees").exists() and (top / "repo/.git/worktrees").rmdir()  # empty is git's own way
+        assert place.leftovers() == [], f"call {at}"
+        assert place.sh("find . -not -path '*/objects/*' | sort") == before, f"call {at}"
+
+
 def test_the_source_may_vanish(place):
     repo = place.repo()
     box = place.keep("--source", f"git:{repo}", script="echo x > n")
@@ -336,6 +386,44 @@ def test_a_hostile_workspace_runs_nothing_outside(place):
     assert place.ward("rm", box).returncode == 0
     assert not proof.exists()
     assert place.leftovers() == []
+
+
+def test_a_hostile_submodule_runs_nothing_outside(place):
+    """A git that looks at a repository with submodules starts one in each of them."""
+    place.repo("inner")
+    repo, proof = place.repo(), place.top / "proof"
+    place.sh("git -c protocol.file.allow=always submodule --quiet add ../inner sub; git commit -q -m sub", cwd=repo)
+    inner = place.top / "inner"
+    box = place.keep("--source", f"git:{repo}", "--mount", f"{inner}:{inner}:ro", script=(
+        "git -c safe.directory='*' clone -q {1} x; mv x/.git sub/; rm -rf x; cd sub; git checkout -q -f; "
+        "printf '* filter=evil\\n' > .gitattributes; git config filter.evil.clean 'touch {0}; cat'; "
+        "git config core.fsmonitor 'touch {0}'; echo 5 > a; echo new > g; cd ..; echo x > top; "
+        "git init -q own; echo y > own/y").format(proof, inner))
+    assert place.ward("diff", box, "--name-only").stdout == "top\n"
+    assert place.ward("apply", box, "--branch", "b").returncode == 0
+    assert place.ward("apply", box).returncode == 0
+    assert not proof.exists()
+    assert place.sh("git status --porcelain", cwd=repo) == "?? top\n"
+
+
+def test_a_submodule_that_became_a_folder(place):
+    place.repo("inner")
+    repo = place.repo()
+    place.sh("git -c protocol.file.allow=always submodule --quiet add ../inner sub; git commit -q -m sub", cwd=repo)
+    box = place.keep("--source", f"git:{repo}", script="echo x > sub/x; mkdir sub/d; echo y > sub/d/y; echo t > top")
+    assert place.ward("diff", box, "--name-only").stdout == "top\n"
+
+
+def test_a_workspace_that_became_a_link(place):
+    repo, folder = place.repo(), place.folder()
+    place.sh("mkdir keys; echo key > keys/id")
+    for source in (f"git:{repo}", f"copy:{folder}"):
+        box = place.keep("--source", source, script=f"cd ..; rm -rf *; ln -s {place.top}/keys {source.split('/')[-1]}")
+        for verb in ("diff", "apply"):
+            done = place.ward(verb, box)
+            assert done.returncode == 125 and "key" not in done.stdout, done.stdout
+        assert place.ward("rm", box).returncode == 0
+    assert place.sh("cat keys/id; ls repo dir") == "key\ndir:\na\nb\nempty\nlink\nsub\ntool\n\nrepo:\na\nd\n"
 
 
 CHANGE_DIR = ("echo changed > a; rm -r sub; mkdir new; echo n > new/n; ln -sf b link; chmod 600 tool; rmdir empty; "

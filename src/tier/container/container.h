@@ -68,6 +68,20 @@ void mounts_init(struct mounts *t);
 void mounts_done(struct mounts *t);
 int mounts_make(struct container *c, int user_ns, struct err *e);
 
+/*
+ * layers.c: the overlays (the root, and --mount ...:overlay) and /dev/shm, out of the upper and the
+ * views in c->tree. by_fds: attached to nothing; 1 on a kernel that cannot do that.
+ * by_paths: in a mount namespace that the caller may spoil.
+ */
+int layers_by_fds(struct container *c, struct err *e);
+int layers_by_paths(struct container *c, struct err *e);
+
+/*
+ * Where mounts are hung until the old root goes, and they with it: a folder that every host has.
+ * Never "/": what is stacked on the old root itself would be unmounted in its place.
+ */
+#define HOOK "/usr"
+
 /* root.c: in the first process */
 int root_enter(struct container *c, struct trail *t, struct err *e);
 

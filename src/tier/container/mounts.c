@@ -5,7 +5,8 @@
  * Owns:  the descriptors in struct mounts until they are handed over.
  * Rules: host directories come in read-only, without devices and setuid, and seen through the
  *        sandbox's id map. A file system that cannot be seen that way is an error, not a reason to
- *        show it raw.
+ *        show it raw. And they come in private: a copy of a shared mount (systemd shares them all)
+ *        would bring the sandbox's own mounts to the host, and the host's later ones in.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +22,6 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/container/container.h"
-#include "tier/container/overlay.h"
 
 const char *bind_name(unsigned i)
 {
@@ -65,6 +65,7 @@ static int host_view(const char *path, unsigned recursive, uint64_t attrs, int u
 	own_fd int fd = host_open_tree(AT_FDCWD, path, WARD_OPEN_TREE_CLONE | recursive);
 	struct ward_mount_attr attr = {
 		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV,
+		.propagation = MS_PRIVATE,
 	};
 	int r;
 
@@ -101,50 +102,6 @@ static int make_lowers(struct container *c, int user_ns, struct err *e)
 	return 0;
 }
 
-/*
- * Before Linux 6.13 an overlay takes its layers by path, and only such as are attached in the mount
- * namespace of the caller: so ward moves to a private one, where nothing needs to be cleaned up.
- */
-static int overlay_old_kernel(struct container *c, struct err *e)
-{
-	struct mounts *t = &c->tree;
-	own_fd int attached = -1;
-	int r = host_unshare(CLONE_NEWNS);
-
-	if (r == 0)
-		r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-	if (r == 0)
-		r = host_mkdirat(t->upper, "root", 0700);
-	if (r == 0)
-		r = host_move_mount(t->upper, AT_FDCWD, "/usr");
-	if (r < 0)
-		return err_set(e, -r, "preparing a private mount namespace for the overlay");
-	r = overlay_by_paths(&(struct overlay_layers){ t->lowers, t->lower_count, 0, "up", "work" }, t->upper,
-		"root", false, &attached, e);
-	if (r < 0)
-		return r;
-	t->root = host_open_tree(attached, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH);
-	if (t->root < 0)
-		return err_set(e, -t->root, "copying the overlay mount");
-	/* Attached here: not to be handed over. */
-	close_all(t->lowers, t->lower_count);
-	t->lower_count = 0;
-	return 0;
-}
-
-static int make_root(struct container *c, struct err *e)
-{
-	struct mounts *t = &c->tree;
-	struct overlay_layers layers = { t->lowers, t->lower_count, 0, "up", "work" };
-	int r = overlay_by_fds(&layers, t->upper, &t->root, e);
-
-	if (r == -EINVAL) {
-		r = overlay_old_kernel(c, e);
-		c->upper_is_ours = r == 0;
-	}
-	return r;
-}
-
 /* The host's own programs: not id-mapped, so that closed files of the host stay closed. */
 static int make_binds(struct container *c, struct err *e)
 {
@@ -166,44 +123,17 @@ static int make_binds(struct container *c, struct err *e)
 	return 0;
 }
 
-static int overlay_mount(struct container *c, unsigned i, int lower, struct err *e)
-{
-	char up[16], work[16];
-	uid_t owner = c->box.plan->id_base;
-	int r;
-
-	str_fmt(up, sizeof(up), "m%u", i);
-	str_fmt(work, sizeof(work), "w%u", i);
-	r = host_mkdirat(c->tree.upper, up, 0755);
-	if (r == 0)
-		r = host_mkdirat(c->tree.upper, work, 0755);
-	if (r == 0)
-		r = host_fchownat(c->tree.upper, up, owner, owner, AT_SYMLINK_NOFOLLOW);
-	if (r < 0)
-		return err_set(e, -r, "making the upper folder of mount %s", c->box.plan->mounts[i].dst);
-	r = overlay_by_fds(&(struct overlay_layers){ &lower, 1, 0, up, work }, c->tree.upper, &c->tree.mounts[i], e);
-	if (r == -EINVAL)
-		return err_say(e, EINVAL, "--mount %s:%s:overlay needs Linux 6.13 or newer",
-			c->box.plan->mounts[i].src, c->box.plan->mounts[i].dst);
-	return r;
-}
-
 static int make_mounts(struct container *c, int user_ns, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
 
 	for (unsigned i = 0; i < plan->mount_count; i++) {
 		const struct plan_mount *m = &plan->mounts[i];
-		own_fd int view = -1;
 		/* An overlay looks at one file system only; a bind brings what is mounted below along. */
 		unsigned recursive = m->mode == MOUNT_OVERLAY ? 0 : WARD_AT_RECURSIVE;
 		int r = host_view(m->src, recursive, m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, user_ns,
-			&view, e);
+			&c->tree.mounts[i], e);
 
-		if (r == 0 && m->mode == MOUNT_OVERLAY)
-			r = overlay_mount(c, i, view, e);
-		else if (r == 0)
-			c->tree.mounts[i] = take_fd(&view);
 		if (r < 0)
 			return err_wrap(e, r, "--mount %s:%s", m->src, m->dst);
 		c->tree.mount_count++;
@@ -218,6 +148,7 @@ static int make_dev(struct container *c, int user_ns, struct err *e)
 		.attr_set = WARD_MOUNT_ATTR_RDONLY | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC |
 			    WARD_MOUNT_ATTR_IDMAP,
 		.attr_clr = WARD_MOUNT_ATTR_NODEV,
+		.propagation = MS_PRIVATE,
 		.userns_fd = (uint64_t)user_ns,
 	};
 	char path[WARD_PATH_MAX];
@@ -237,6 +168,43 @@ static int make_dev(struct container *c, int user_ns, struct err *e)
 	return 0;
 }
 
+struct spoil {
+	struct container *c;
+	struct err *e;
+};
+
+/* In a mount namespace that is gone at the end, and takes along what was attached in it. */
+static int layers_elsewhere(void *arg)
+{
+	struct spoil *s = arg;
+	int r = host_unshare(CLONE_NEWNS);
+
+	if (r == 0)
+		r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+	if (r < 0)
+		return err_set(s->e, -r, "making a private mount namespace for the overlays");
+	return layers_by_paths(s->c, s->e);
+}
+
+/*
+ * Before Linux 6.13 an overlay takes its layers by path, and only such as are attached in the mount
+ * namespace of the caller; before 6.15 only what is attached can be copied.
+ */
+static int make_layers(struct container *c, struct err *e)
+{
+	int r = layers_by_fds(c, e);
+
+	if (r <= 0)
+		return r;
+	c->upper_is_ours = true;
+	if (e)
+		*e = (struct err){ 0 };
+	r = host_errand(layers_elsewhere, &(struct spoil){ c, e });
+	if (r < 0 && e && !e->code)
+		return err_set(e, -r, "running a process that makes the overlays");
+	return r;
+}
+
 int mounts_make(struct container *c, int user_ns, struct err *e)
 {
 	struct mounts *t = &c->tree;
@@ -248,17 +216,10 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 	if (r == 0)
 		r = make_lowers(c, user_ns, e);
 	if (r == 0)
-		r = make_root(c, e);
-	if (r == 0)
 		r = make_binds(c, e);
 	if (r == 0)
 		r = make_mounts(c, user_ns, e);
 	if (r == 0)
 		r = make_dev(c, user_ns, e);
-	if (r < 0)
-		return r;
-	t->shm = host_open_tree(t->upper, "shm", WARD_OPEN_TREE_CLONE);
-	if (t->shm < 0)
-		return err_set(e, -t->shm, "preparing /dev/shm");
-	return 0;
+	return r < 0 ? r : make_layers(c, e);
 }

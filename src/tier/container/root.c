@@ -19,13 +19,6 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/container/container.h"
-#include "tier/container/overlay.h"
-
-/*
- * Where mounts are hung until the old root goes, and they with it: a folder that every host has.
- * Never "/": what is stacked on the old root itself would be unmounted in its place.
- */
-#define HOOK "/usr"
 
 /* As root the mounts were made outside. What must only stay alive until the overlay exists is hung
  * into the old root: one wait for all of it, instead of one for each. */
@@ -45,7 +38,10 @@ static int attach_handed(struct mounts *t, struct err *e)
 /* A read-only view of a host directory, as an ordinary user: no id map, the ids are the caller's. */
 static int own_view(const char *path, uint64_t attrs, int *ret_fd, struct err *e)
 {
-	struct ward_mount_attr attr = { .attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV };
+	struct ward_mount_attr attr = {
+		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV,
+		.propagation = MS_PRIVATE, /* what the host mounts later stays outside */
+	};
 	/* Recursive, because a user namespace may not look below what is mounted on a directory. */
 	int fd = host_open_tree(AT_FDCWD, path, WARD_OPEN_TREE_CLONE | WARD_AT_RECURSIVE), r;
 
@@ -84,36 +80,6 @@ static int make_own_views(struct container *c, struct err *e)
 	return r;
 }
 
-static int overlay_own_mounts(struct container *c, struct err *e)
-{
-	struct mounts *t = &c->tree;
-
-	for (unsigned i = 0; i < c->box.plan->mount_count; i++) {
-		char name[3][16];
-		int r = 0, lower = t->mounts[i];
-		own_fd int attached = -1;
-
-		if (c->box.plan->mounts[i].mode != MOUNT_OVERLAY)
-			continue;
-		for (unsigned k = 0; r == 0 && k < 3; k++) {
-			str_fmt(name[k], sizeof(name[k]), "%c%u", "mwo"[k], i);
-			r = host_mkdirat(t->upper, name[k], 0755);
-		}
-		if (r < 0)
-			return err_set(e, -r, "making the folders of an overlay mount");
-		r = overlay_by_paths(&(struct overlay_layers){ &lower, 1, LAYERS_MAX + i, name[0], name[1] },
-			t->upper, name[2], true, &attached, e);
-		if (r < 0)
-			return r;
-		/* A copy that stays when the old root goes. */
-		t->mounts[i] = host_open_tree(attached, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH);
-		close(lower);
-		if (t->mounts[i] < 0)
-			return err_set(e, -t->mounts[i], "copying an overlay mount");
-	}
-	return 0;
-}
-
 static int build_own(struct container *c, struct err *e)
 {
 	struct mounts *t = &c->tree;
@@ -123,21 +89,7 @@ static int build_own(struct container *c, struct err *e)
 		r = upper_dirs(t->upper, 0, e);
 	if (r == 0)
 		r = make_own_views(c, e);
-	if (r < 0)
-		return r;
-	r = host_mkdirat(t->upper, "root", 0700);
-	if (r == 0)
-		r = host_move_mount(t->upper, AT_FDCWD, HOOK);
-	if (r < 0)
-		return err_set(e, -r, "attaching the writable file system");
-	r = overlay_by_paths(&(struct overlay_layers){ t->lowers, t->lower_count, 0, "up", "work" }, t->upper,
-		"root", true, &t->root, e);
-	if (r == 0)
-		r = overlay_own_mounts(c, e);
-	if (r < 0)
-		return r;
-	t->shm = host_open_tree(t->upper, "shm", WARD_OPEN_TREE_CLONE);
-	return t->shm < 0 ? err_set(e, -t->shm, "preparing /dev/shm") : 0;
+	return r < 0 ? r : layers_by_paths(c, e);
 }
 
 static int pivot(int root, struct err *e)

@@ -29,6 +29,7 @@ static const struct {
 } folders[] = {
 	{ "work", true },
 	{ "upper", true },
+	{ "git", true },
 	{ "base", true },
 	{ "scratch", false },
 	{ "tmp", false },
@@ -137,6 +138,8 @@ int ws_record_write(const struct ws_box *b, struct err *e)
 			source_kind_name(s->kind), s->name, s->src, s->work);
 		if (*s->upper)
 			buf_add_fmt(&text, "upper=%s\n", s->upper);
+		if (*s->gitdir)
+			buf_add_fmt(&text, "gitdir=%s\n", s->gitdir);
 		if (s->kind == SOURCE_GIT)
 			buf_add_fmt(&text, "ref=%s\nbase=%s\ncommon=%s\n", ref ? ref : "HEAD",
 				s->base, s->common);
@@ -180,6 +183,8 @@ static int read_line(struct workspace_record *rec, const char *key, const char *
 		return str_copy(s->work, sizeof(s->work), value);
 	if (str_eq(key, "upper"))
 		return str_copy(s->upper, sizeof(s->upper), value);
+	if (str_eq(key, "gitdir"))
+		return str_copy(s->gitdir, sizeof(s->gitdir), value);
 	if (str_eq(key, "common"))
 		return str_copy(s->common, sizeof(s->common), value);
 	if (str_eq(key, "base"))
@@ -208,7 +213,8 @@ static int read_text(struct workspace_record *rec, char *text)
 		const struct workspace_source *s = &rec->sources[i];
 
 		if (!*s->name || *s->src != '/' || *s->work != '/' ||
-			(s->kind == SOURCE_GIT && (!*s->base || *s->common != '/')))
+			(s->kind == SOURCE_GIT && (!*s->base || *s->common != '/' ||
+							  (*s->upper != '/' && *s->gitdir != '/'))))
 			r = -EINVAL;
 	}
 	return r;

@@ -141,19 +141,13 @@ static int add_mounts(struct ws_box *b, struct err *e)
 	return r;
 }
 
-/* A repository whose overlay did not mount: what a commit on no branch writes, and no more. */
-static int add_bare_git(struct ws_box *b, const struct workspace_source *s, struct err *e)
+/* A repository of its own, and the objects that it borrows. */
+static int add_private_git(struct ws_box *b, const struct workspace_source *s, struct err *e)
 {
-	char name[GIT_WORKTREE_NAME + 1];
-	int r = add(b, s->common, LL_READ, WS_BIND, 0, e);
+	int r = add(b, s->gitdir, ALL, WS_BIND, 0, e);
 
-	git_worktree_name(s->work, name);
-	if (r == 0)
-		r = add(b, ws_text(&b->text, "%s/objects", s->common), RW, WS_BIND, 0, e);
-	if (r == 0)
-		r = add(b, ws_text(&b->text, "%s/worktrees/%s", s->common, name), RW, WS_BIND, 0,
-			e);
-	return r;
+	return r < 0 ? r
+		     : add(b, ws_text(&b->text, "%s/objects", s->common), LL_READ, WS_BIND, 0, e);
 }
 
 static int add_alternates(struct ws_box *b, const struct workspace_source *s, struct err *e)
@@ -198,7 +192,7 @@ int ws_rules_make(struct ws_box *b, struct err *e)
 			r = add(b, s->kind == SOURCE_GIT ? s->common : s->work, ALL, WS_OVERLAY,
 				overlay++, e);
 		else if (r == 0 && s->kind == SOURCE_GIT)
-			r = add_bare_git(b, s, e);
+			r = add_private_git(b, s, e);
 	}
 	return r;
 }

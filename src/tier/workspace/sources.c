@@ -18,6 +18,8 @@
 #include "tier/workspace/manifest.h"
 #include "tier/workspace/ws.h"
 
+enum { TICK_TRIES = 100 };
+
 static int add_env(struct ws_box *b, const char *text, struct err *e)
 {
 	if (!text || b->env_count >= WS_ENV_MAX)
@@ -89,6 +91,10 @@ static int add_identity(struct ws_box *b, const struct workspace_source *s, stru
 	return r;
 }
 
+/*
+ * Over an overlay of the repository the command may do all that git can, seen by nobody. Where
+ * there is none, it gets a repository of its own that borrows the objects of the source.
+ */
 static int make_git(
 	struct ws_box *b, const struct plan_source *from, struct workspace_source *s, struct err *e)
 {
@@ -99,24 +105,41 @@ static int make_git(
 	if (r == 0)
 		r = add_identity(b, s, e);
 	if (r == 0)
-		r = git_worktree_add(from->src, s->base, s->work, e);
-	/* With an overlay of the repository the command may do all that git can, seen by nobody. */
-	return r < 0 ? r : try_overlay(b, s, s->common, e);
+		r = try_overlay(b, s, s->common, e);
+	if (r < 0)
+		return r;
+	if (*s->upper)
+		return git_worktree_add(from->src, s->base, s->work, e);
+	r = str_fmt(s->gitdir, sizeof(s->gitdir), "%s/git/%s", b->dir, s->name);
+	if (r < 0)
+		return err_set(e, -r, "source '%s'", s->src);
+	return git_private_add(from->src, s->base, s->gitdir, s->work, e);
 }
 
 /*
- * File times move in steps of some milliseconds. Once the next step has come, whatever the command
- * changes is newer than the copy, and `ward apply` can tell the two apart.
+ * File times move in steps of some milliseconds, and by no clock that can be read. Once one that is
+ * made now is later than the last of the copy, whatever the command changes is later too, and `ward
+ * apply` can tell the two apart.
  */
-static void wait_for_tick(void)
+static int wait_for_tick(const char *copy, const char *dir)
 {
-	struct timespec before, now, nap = { 0, 1000000 };
+	const struct timespec nap = { 0, 1000000 };
+	struct stat last, now;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &before);
-	do {
+	if (stat(copy, &last) < 0)
+		return -errno;
+	/* A clock that was set back is not waited for: then more is taken for a conflict than is
+	 * one. */
+	for (unsigned i = 0; i < TICK_TRIES; i++) {
+		if (utimensat(AT_FDCWD, dir, NULL, 0) < 0 || stat(dir, &now) < 0)
+			return -errno;
+		if (now.st_ctim.tv_sec > last.st_ctim.tv_sec ||
+			(now.st_ctim.tv_sec == last.st_ctim.tv_sec &&
+				now.st_ctim.tv_nsec > last.st_ctim.tv_nsec))
+			break;
 		nanosleep(&nap, NULL);
-		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	} while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
+	}
+	return 0;
 }
 
 static int make_folder(
@@ -132,9 +155,10 @@ static int make_folder(
 		return r;
 	if (!*s->upper) {
 		r = tree_copy(s->src, s->work, e);
-		if (r == 0 && b->box.plan->keep)
-			wait_for_tick();
-		return r;
+		if (r < 0 || !b->box.plan->keep)
+			return r;
+		r = wait_for_tick(s->work, b->dir);
+		return r < 0 ? err_set(e, -r, "looking at the copy '%s'", s->work) : 0;
 	}
 	r = host_mkdirat(AT_FDCWD, s->work, 0755);
 	return r < 0 ? err_set(e, -r, "making '%s'", s->work) : 0;

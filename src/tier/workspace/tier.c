@@ -200,6 +200,7 @@ static int keep(struct box *box, struct err *e)
 static void stop(struct box *box)
 {
 	struct ws_box *b = (struct ws_box *)box;
+	bool kept = b->kept && !box->discarded;
 	struct usage unused;
 	int status;
 
@@ -209,8 +210,9 @@ static void stop(struct box *box)
 	}
 	cgroup_drop(&b->cg);
 	box_done(box);
-	/* What cannot be removed now is in the store's record, and the next sweep says why. */
-	ws_layout_remove(b, b->kept, NULL);
+	/* A second time, for what has failed once: after this nobody looks for it any more. */
+	if (ws_layout_remove(b, kept, NULL) < 0)
+		ws_layout_remove(b, kept, NULL);
 	free(b);
 }
 

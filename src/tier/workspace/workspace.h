@@ -15,6 +15,7 @@
  *
  *	boxes/<id>/work/<name>    each source, as the command sees it (overlays: only while it runs)
  *	boxes/<id>/upper/<name>   what the command changed in a source that is overlaid
+ *	boxes/<id>/git/<name>     the repository of a git source where nothing can be overlaid
  *	boxes/<id>/base/<name>    what a folder held at the start (kept workspaces only)
  *	boxes/<id>/workspace      the record below
  */
@@ -33,6 +34,7 @@ struct workspace_source {
 	char work[WARD_PATH_MAX];
 	char upper[WARD_PATH_MAX];  /* the overlay's; empty: @work itself was written to */
 	char common[WARD_PATH_MAX]; /* git: the folder that all worktrees share */
+	char gitdir[WARD_PATH_MAX]; /* git without an overlay: the repository of its own */
 	char base[GIT_OID_MAX + 1]; /* git: the commit that it started from */
 };
 
