@@ -26,7 +26,7 @@ __attribute__((format(printf, 2, 0))) static size_t format(
 	return n < 0 ? 0 : (size_t)n;
 }
 
-int err_set(struct err *e, int code, const char *fmt, ...)
+int(err_set)(struct err *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 	size_t n;
@@ -42,7 +42,7 @@ int err_set(struct err *e, int code, const char *fmt, ...)
 	return -code;
 }
 
-int err_say(struct err *e, int code, const char *fmt, ...)
+int(err_say)(struct err *e, int code, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -55,7 +55,7 @@ int err_say(struct err *e, int code, const char *fmt, ...)
 	return -code;
 }
 
-int err_wrap(struct err *e, int r, const char *fmt, ...)
+int(err_wrap)(struct err *e, int r, const char *fmt, ...)
 {
 	char inner[sizeof(e->msg)];
 	va_list ap;

@@ -105,10 +105,11 @@ static int plan_v1(struct cgroup *cg, const struct plan *plan, const char *table
 		if (i == CGROUP_CPUACCT && cg->path[CGROUP_CPU][0] && same_hierarchy(table))
 			continue;
 		if (r == 0)
-			r = str_fmt(cg->path[i], sizeof(cg->path[i]), CGROUP_ROOT "/%s%s%sward-%s", v1_names[i],
-				own, str_eq(own, "/") ? "" : "/", plan->id);
+			r = str_fmt(cg->path[i], sizeof(cg->path[i]), CGROUP_ROOT "/%s%s%sward-%s",
+				v1_names[i], own, str_eq(own, "/") ? "" : "/", plan->id);
 		if (r < 0)
-			return err_say(e, -r, "this host's v1 cgroups have no usable %s controller", v1_names[i]);
+			return err_say(e, -r, "this host's v1 cgroups have no usable %s controller",
+				v1_names[i]);
 	}
 	cg->kind = CGROUP_V1;
 	return 0;
@@ -121,11 +122,13 @@ static int plan_v2(struct cgroup *cg, const struct plan *plan, const char *table
 
 	cg->kind = CGROUP_V2;
 	if (geteuid() == 0) {
-		r = str_fmt(cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "/ward/ward-%s", plan->id);
+		r = str_fmt(
+			cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "/ward/ward-%s", plan->id);
 	} else {
 		r = own_path(table, "", own, sizeof(own));
 		if (r == 0)
-			r = str_fmt(cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "%s/ward-%s", own, plan->id);
+			r = str_fmt(cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "%s/ward-%s", own,
+				plan->id);
 	}
 	if (r < 0)
 		return err_say(e, -r, "finding this process's own cgroup in /proc/self/cgroup");
@@ -158,7 +161,8 @@ static int find_layout(struct cgroup *cg, const struct plan *plan, struct err *e
 		return err_set(e, (int)-n, "reading /proc/self/cgroup");
 	if (is_fs(CGROUP_ROOT, CGROUP2_SUPER_MAGIC))
 		return plan_v2(cg, plan, table, e);
-	if (is_fs(CGROUP_ROOT "/memory", CGROUP_SUPER_MAGIC) || is_fs(CGROUP_ROOT "/pids", CGROUP_SUPER_MAGIC))
+	if (is_fs(CGROUP_ROOT "/memory", CGROUP_SUPER_MAGIC) ||
+		is_fs(CGROUP_ROOT "/pids", CGROUP_SUPER_MAGIC))
 		return plan_v1(cg, plan, table, e);
 	return err_say(e, ENOENT, "no cgroups are mounted at " CGROUP_ROOT);
 }
@@ -194,7 +198,8 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 	return 0;
 }
 
-static int put_u64(const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
+static int put_u64(
+	const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
 {
 	char text[32];
 	int r;
@@ -207,8 +212,8 @@ static int put_u64(const struct cgroup *cg, int part, const char *file, uint64_t
 }
 
 /* Like put_u64, for a file that some kernels do not have. */
-static int put_u64_if_there(const struct cgroup *cg, int part, const char *file, uint64_t value,
-	struct err *e)
+static int put_u64_if_there(
+	const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
 {
 	int r = put_u64(cg, part, file, value, e);
 
@@ -236,14 +241,16 @@ static int watch_oom(struct cgroup *cg, struct err *e)
 	int r;
 
 	if (control < 0)
-		return err_set(e, -control, "opening %s/memory.oom_control", cg->path[CGROUP_MEMORY]);
+		return err_set(
+			e, -control, "opening %s/memory.oom_control", cg->path[CGROUP_MEMORY]);
 	cg->oom = host_eventfd();
 	if (cg->oom < 0)
 		return err_set(e, -cg->oom, "eventfd for out-of-memory events");
 	snprintf(text, sizeof(text), "%d %d", cg->oom, control);
 	r = host_put(cg->dir[CGROUP_MEMORY], "cgroup.event_control", text);
 	if (r < 0)
-		return err_set(e, -r, "asking %s for out-of-memory events", cg->path[CGROUP_MEMORY]);
+		return err_set(
+			e, -r, "asking %s for out-of-memory events", cg->path[CGROUP_MEMORY]);
 	return 0;
 }
 
@@ -255,7 +262,8 @@ static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, st
 	case CGROUP_MEMORY:
 		r = put_u64(cg, part, "memory.limit_in_bytes", l->memory_bytes, e);
 		if (r == 0)
-			r = put_u64_if_there(cg, part, "memory.memsw.limit_in_bytes", l->memory_bytes, e);
+			r = put_u64_if_there(
+				cg, part, "memory.memsw.limit_in_bytes", l->memory_bytes, e);
 		if (r == 0)
 			r = watch_oom(cg, e);
 		break;
@@ -266,10 +274,12 @@ static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, st
 		if (l->cpu_milli)
 			r = put_u64(cg, part, "cpu.cfs_period_us", CPU_PERIOD_US, e);
 		if (l->cpu_milli && r == 0)
-			r = put_u64(cg, part, "cpu.cfs_quota_us", (uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, e);
+			r = put_u64(cg, part, "cpu.cfs_quota_us",
+				(uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, e);
 		/* v2's weight of 100 is v1's 1024 shares. */
 		if (l->cpu_weight && r == 0)
-			r = put_u64(cg, part, "cpu.shares", (uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
+			r = put_u64(cg, part, "cpu.shares",
+				(uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
 		break;
 	default:
 		break;
@@ -306,7 +316,8 @@ static int hand_down(const char *parent, struct err *e)
 		return err_set(e, -dir, "opening cgroup %s", parent);
 	r = host_put(dir, "cgroup.subtree_control", "+memory +pids +cpu");
 	if (r < 0)
-		return err_set(e, -r, "handing the memory, pids and cpu controllers down in %s", parent);
+		return err_set(
+			e, -r, "handing the memory, pids and cpu controllers down in %s", parent);
 	return 0;
 }
 
@@ -360,8 +371,8 @@ static int limit_v2(struct cgroup *cg, const struct plan_limits *l, struct err *
 	if (l->cpu_milli && r == 0) {
 		char text[64];
 
-		snprintf(text, sizeof(text), "%" PRIu64 " %d", (uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000,
-			CPU_PERIOD_US);
+		snprintf(text, sizeof(text), "%" PRIu64 " %d",
+			(uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, CPU_PERIOD_US);
 		r = host_put(cg->dir[0], "cpu.max", text);
 		if (r < 0)
 			err_set(e, -r, "writing %s to %s/cpu.max", text, cg->path[0]);
@@ -464,7 +475,8 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 		usage->oom_kills = count_or_0(keyed(memory, "memory.events", "oom_kill"));
 	}
 	if (all && cg->kind == CGROUP_V1)
-		usage->cpu_us = to_us(single(cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
+		usage->cpu_us = to_us(
+			single(cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
 	else if (all && cg->kind == CGROUP_V2)
 		usage->cpu_us = keyed(cg->dir[0], "cpu.stat", "usage_usec");
 	if (pids >= 0) {
@@ -484,7 +496,9 @@ void cgroup_drop(struct cgroup *cg)
 			if (r == 0 || r == -ENOENT)
 				cg->made[i] = false;
 			else
-				nanosleep(&(struct timespec){ .tv_nsec = tries < 20 ? 100000 : 5000000 }, NULL);
+				nanosleep(&(struct timespec){ .tv_nsec = tries < 20 ? 100000
+										    : 5000000 },
+					NULL);
 		}
 		if (cg->dir[i] >= 0)
 			close(take_fd(&cg->dir[i]));
@@ -497,7 +511,8 @@ void cgroup_drop(struct cgroup *cg)
 
 int cgroup_probe(enum cgroup_kind *ret_kind, struct err *e)
 {
-	struct plan plan = { .id = "probe", .limits = { .memory_bytes = 1 << 30, .pids = 64, .memory_asked = true } };
+	struct plan plan = { .id = "probe",
+		.limits = { .memory_bytes = 1 << 30, .pids = 64, .memory_asked = true } };
 	struct cgroup cg;
 	int r = cgroup_plan(&cg, &plan, e);
 

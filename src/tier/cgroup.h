@@ -17,11 +17,11 @@ enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROU
 
 struct cgroup {
 	enum cgroup_kind kind;
-	bool made[CGROUP_PARTS];          /* which folders exist; v2 uses the first only */
-	int dir[CGROUP_PARTS];            /* descriptors of the folders, or -1 */
-	int tasks[CGROUP_PARTS];          /* v1: "tasks" opened for writing, or -1 */
-	char path[CGROUP_PARTS][512];     /* empty: not needed */
-	int oom;                          /* v1: readable after an out-of-memory event, or -1 */
+	bool made[CGROUP_PARTS];      /* which folders exist; v2 uses the first only */
+	int dir[CGROUP_PARTS];        /* descriptors of the folders, or -1 */
+	int tasks[CGROUP_PARTS];      /* v1: "tasks" opened for writing, or -1 */
+	char path[CGROUP_PARTS][512]; /* empty: not needed */
+	int oom;                      /* v1: readable after an out-of-memory event, or -1 */
 	bool memory_limited, pids_limited;
 };
 

@@ -3,8 +3,8 @@
  * tier/container/handover.c - the prepared mounts go from ward to the first process.
  *
  * Owns:  the order of the descriptors in the message.
- * Rules: both ends are the same program, one a copy of the other, so the counts in struct mounts are
- *        all that is sent beside the descriptors.
+ * Rules: both ends are the same program, one a copy of the other, so the counts in struct mounts
+ * are all that is sent beside the descriptors.
  */
 #include <errno.h>
 #include <string.h>
@@ -57,7 +57,8 @@ int handover_send(struct container *c, int channel, struct err *e)
 	}
 	sent = host_send_fds(channel, &n, sizeof(n), fds, count);
 	if (sent != sizeof(n))
-		return err_set(e, sent < 0 ? (int)-sent : EIO, "handing the mounts to the first process");
+		return err_set(
+			e, sent < 0 ? (int)-sent : EIO, "handing the mounts to the first process");
 	return 0;
 }
 
@@ -76,9 +77,12 @@ int handover_receive(struct container *c, int channel, struct err *e)
 	ssize_t got = host_recv_fds(channel, &n, sizeof(n), fds, HANDOVER_MAX, &count);
 
 	if (got != sizeof(n))
-		return err_set(e, got < 0 ? (int)-got : EPIPE, "waiting for ward to hand over the mounts");
-	if (count != n.tasks + (c->rooted ? 2u : 0) + n.dev + n.upper + n.binds + n.mounts + n.lowers)
-		return err_say(e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
+		return err_set(
+			e, got < 0 ? (int)-got : EPIPE, "waiting for ward to hand over the mounts");
+	if (count !=
+		n.tasks + (c->rooted ? 2u : 0) + n.dev + n.upper + n.binds + n.mounts + n.lowers)
+		return err_say(
+			e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
 	take(c->tasks, fds, &at, n.tasks);
 	c->task_count = n.tasks;
 	if (!c->rooted)

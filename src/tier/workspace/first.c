@@ -175,7 +175,7 @@ _Noreturn void ws_first(const struct ws_box *b)
 		_exit(EXIT_SETUP);
 	}
 	trail_begin(t, STEP_EXEC);
-	forget_arguments(b->box.plan);
+	box_forget_arguments(b->box.plan);
 	_exit(agent_run(&(struct agent_config){
 		.channel = CHANNEL_FD, .not_init = b->mode == WORKSPACE_PLAIN }));
 }
