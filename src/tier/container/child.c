@@ -167,17 +167,6 @@ static int close_rest(int *channel, struct err *e)
 	return 0;
 }
 
-/* The command line and environment of ward are in this memory, and /proc shows the first. */
-static void forget_arguments(const struct plan *plan)
-{
-	static const char name[] = "ward-agent";
-
-	if (plan->args_len <= sizeof(name))
-		return;
-	memset(plan->args, 0, plan->args_len);
-	memcpy(plan->args, name, sizeof(name));
-}
-
 static int make_world(struct container *c, int channel, struct trail *t, struct err *e)
 {
 	const struct plan *plan = c->box.plan;

@@ -39,17 +39,6 @@ static int keep_channel(int channel, struct err *e)
 	return r < 0 ? err_set(e, -r, "arranging descriptors") : 0;
 }
 
-/* Ward's command line and environment are in this memory, and /proc shows the first. */
-static void forget_arguments(const struct plan *plan)
-{
-	static const char name[] = "ward-agent";
-
-	if (plan->args_len <= sizeof(name))
-		return;
-	memset(plan->args, 0, plan->args_len);
-	memcpy(plan->args, name, sizeof(name));
-}
-
 static int attach(const struct ws_box *b, struct err *e)
 {
 	int tasks[CGROUP_PARTS];
