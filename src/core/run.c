@@ -338,6 +338,8 @@ static int commit(void *arg, struct err *e)
 {
 	struct run *run = arg;
 
+	if (box_warning(run->box)[0] && !run->req->quiet)
+		fprintf(stderr, "ward run: warning: %s\n", box_warning(run->box));
 	return report_start(run->state_fd, &run->plan, &run->decision, e);
 }
 
@@ -527,8 +529,6 @@ static int go(struct run *run, struct err *e)
 		r = write_down(run, e);
 	if (r < 0)
 		return r;
-	if (box_warning(run->box)[0] && !run->req->quiet)
-		fprintf(stderr, "ward run: warning: %s\n", box_warning(run->box));
 	return act(run, e);
 }
 

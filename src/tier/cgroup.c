@@ -101,8 +101,10 @@ static int plan_v1(struct cgroup *cg, const struct plan *plan, const char *table
 		if (!part_needed(plan, (enum cgroup_part)i))
 			continue;
 		r = own_path(table, v1_names[i], own, sizeof(own));
-		/* Where cpu and cpuacct are one hierarchy, one folder is enough for both. */
-		if (i == CGROUP_CPUACCT && cg->path[CGROUP_CPU][0] && same_hierarchy(table))
+		/* Where cpu and cpuacct are one hierarchy, one folder is enough for both; and
+		 * nothing is refused because it cannot be counted. */
+		if (i == CGROUP_CPUACCT &&
+			(r == -ENOENT || (cg->path[CGROUP_CPU][0] && same_hierarchy(table))))
 			continue;
 		if (r == 0)
 			r = str_fmt(cg->path[i], sizeof(cg->path[i]), CGROUP_ROOT "/%s%s%sward-%s",
@@ -224,6 +226,7 @@ static int open_part(struct cgroup *cg, int part, struct err *e)
 {
 	int r = host_mkdirat(AT_FDCWD, cg->path[part], 0755);
 
+	cg->unusable = r == -EROFS || r == -EACCES || r == -EPERM;
 	if (r < 0)
 		return err_set(e, -r, "making cgroup %s", cg->path[part]);
 	cg->made[part] = true;
@@ -307,34 +310,46 @@ static int make_v1(struct cgroup *cg, const struct plan *plan, struct err *e)
 }
 
 /* Child groups get a controller only when their parent hands it down. */
-static int hand_down(const char *parent, struct err *e)
+static int hand_down(struct cgroup *cg, const char *parent, const struct plan *plan, struct err *e)
 {
 	own_fd int dir = host_open(parent, O_RDONLY | O_DIRECTORY, 0);
-	int r;
+	char text[32] = "";
+	int r = 0;
 
 	if (dir < 0)
 		return err_set(e, -dir, "opening cgroup %s", parent);
-	r = host_put(dir, "cgroup.subtree_control", "+memory +pids +cpu");
+	/* Only what is needed: an ordinary user seldom gets cpu delegated. */
+	for (int i = 0; r == 0 && i < CGROUP_CPUACCT; i++) {
+		if (!part_needed(plan, (enum cgroup_part)i))
+			continue;
+		str_fmt(text, sizeof(text), "+%s", v1_names[i]);
+		r = host_put(dir, "cgroup.subtree_control", text);
+	}
+	/* Not there, not ours, or (in a container) a group with processes that are not ours to
+	 * move. */
+	cg->unusable = r == -ENOENT || r == -EACCES || r == -EPERM || r == -EROFS || r == -EBUSY ||
+		       r == -EOPNOTSUPP;
 	if (r < 0)
-		return err_set(
-			e, -r, "handing the memory, pids and cpu controllers down in %s", parent);
+		return err_set(e, -r, "writing %s to %s/cgroup.subtree_control", text, parent);
 	return 0;
 }
 
-static int prepare_v2_root(struct err *e)
+static int prepare_v2_root(struct cgroup *cg, const struct plan *plan, struct err *e)
 {
 	int r = host_mkdirat(AT_FDCWD, CGROUP_ROOT "/ward", 0755);
 
+	cg->unusable = r == -EROFS || r == -EACCES || r == -EPERM;
 	if (r < 0 && r != -EEXIST)
 		return err_set(e, -r, "making cgroup " CGROUP_ROOT "/ward");
-	r = hand_down(CGROUP_ROOT, e);
-	return r < 0 ? r : hand_down(CGROUP_ROOT "/ward", e);
+	r = hand_down(cg, CGROUP_ROOT, plan, e);
+	return r < 0 ? r : hand_down(cg, CGROUP_ROOT "/ward", plan, e);
 }
 
 /* An ordinary user's own group holds this very process, so that moves into a leaf of its own. */
-static int prepare_v2_own(const char *path, struct err *e)
+static int prepare_v2_own(struct cgroup *cg, const struct plan *plan, struct err *e)
 {
-	char parent[512], leaf[512 + 16];
+	const char *path = cg->path[0];
+	char parent[512], leaf[512 + 32];
 	int r = str_copy(parent, sizeof(parent), path);
 
 	if (r == 0) {
@@ -348,9 +363,10 @@ static int prepare_v2_own(const char *path, struct err *e)
 		return err_set(e, -r, "making cgroup %s", leaf);
 	str_fmt(leaf, sizeof(leaf), "%s/ward-self/cgroup.procs", parent);
 	r = host_put(AT_FDCWD, leaf, "0");
+	cg->unusable = r == -EACCES || r == -EPERM;
 	if (r < 0)
 		return err_set(e, -r, "moving into %s", leaf);
-	return hand_down(parent, e);
+	return hand_down(cg, parent, plan, e);
 }
 
 static int limit_v2(struct cgroup *cg, const struct plan_limits *l, struct err *e)
@@ -395,7 +411,7 @@ static int make_v2(struct cgroup *cg, const struct plan *plan, struct err *e)
 	}
 	if (cg->dir[0] >= 0)
 		close(take_fd(&cg->dir[0]));
-	r = geteuid() == 0 ? prepare_v2_root(e) : prepare_v2_own(cg->path[0], e);
+	r = geteuid() == 0 ? prepare_v2_root(cg, plan, e) : prepare_v2_own(cg, plan, e);
 	if (r == 0)
 		r = open_part(cg, 0, e);
 	return r < 0 ? r : limit_v2(cg, &plan->limits, e);
@@ -409,9 +425,15 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
 		r = make_v1(cg, plan, e);
 	else if (cg->kind == CGROUP_V2)
 		r = make_v2(cg, plan, e);
-	if (r < 0)
-		cgroup_drop(cg);
-	return r;
+	if (r == 0)
+		return 0;
+	cgroup_drop(cg);
+	if (!cg->unusable)
+		return r;
+	if (limits_asked(plan))
+		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
+	cgroup_init(cg);
+	return 0;
 }
 
 int cgroup_enter(const int *tasks, unsigned count, struct err *e)

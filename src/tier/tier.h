@@ -73,7 +73,7 @@ void box_measure(struct box *box, struct usage *ret_usage);
 /* Wait status of the first process, once it is over (pidfd readable); adds what only now is known
  * to what box_measure() told. */
 int box_reap(struct box *box, int *ret_status, struct usage *usage);
-/* What the caller should be told before the start; "" when there is nothing. */
+/* What the caller should be told before the command runs; known after the start. "": nothing. */
 const char *box_warning(const struct box *box);
 /* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */
 int box_keep(struct box *box, struct err *e);

@@ -16,6 +16,8 @@ enum { HANDOVER_MAX = 4 + BINDS_MAX + MOUNTS_MAX + LAYERS_MAX + CGROUP_PARTS };
 
 struct counts {
 	unsigned char dev, upper, binds, mounts, tasks;
+	/* Who was born before the cgroups were made does not know yet what they hold. */
+	unsigned char memory_limited, pids_limited;
 	unsigned lowers, bind_bits;
 };
 
@@ -35,6 +37,8 @@ int handover_send(struct container *c, int channel, struct err *e)
 		.mounts = (unsigned char)t->mount_count,
 		.lowers = t->lower_count,
 		.bind_bits = c->binds,
+		.memory_limited = c->cg.memory_limited,
+		.pids_limited = c->cg.pids_limited,
 	};
 	int fds[HANDOVER_MAX];
 	unsigned count = 0;
@@ -85,6 +89,8 @@ int handover_receive(struct container *c, int channel, struct err *e)
 			e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
 	take(c->tasks, fds, &at, n.tasks);
 	c->task_count = n.tasks;
+	c->cg.memory_limited = n.memory_limited;
+	c->cg.pids_limited = n.pids_limited;
 	if (!c->rooted)
 		return 0;
 	take(&t->root, fds, &at, 1);

@@ -72,6 +72,14 @@ static bool born_early(const struct container *c)
 	return c->rooted && c->cg.kind != CGROUP_V2;
 }
 
+static void warn_of_limits(struct container *c)
+{
+	if (c->cg.kind == CGROUP_NONE)
+		str_copy(c->box.warning, sizeof(c->box.warning),
+			"no cgroup is writable here: the default limits are kept per process "
+			"(rlimits) only");
+}
+
 static int container_prepare(
 	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
@@ -87,10 +95,6 @@ static int container_prepare(
 	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_plan(&c->cg, plan, e);
-	if (r == 0 && c->cg.kind == CGROUP_NONE)
-		str_copy(c->box.warning, sizeof(c->box.warning),
-			"no cgroup is writable here: the default limits are kept per process "
-			"(rlimits) only");
 	if (r == 0 && born_early(c)) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
@@ -200,8 +204,9 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 	r = cgroup_make(&c->cg, box->plan, e);
 	if (r < 0)
 		return r;
+	warn_of_limits(c);
 	box->fds.oom = take_fd(&c->cg.oom);
-	if (!born_early(c)) {
+	if (!box->pid) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
 	}
