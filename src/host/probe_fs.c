@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <sys/mount.h>
 
+#include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
@@ -24,14 +25,15 @@
  */
 static int try_overlay(const char *extra)
 {
-	static const char *const dirs[] = { "/tmp/lower", "/tmp/upper", "/tmp/work", "/tmp/root" };
+	static const char *const dirs[] = { "/tmp/lower", "/tmp/lower/dir", "/tmp/upper",
+		"/tmp/work", "/tmp/root" };
 	char data[128];
 	int fd, r;
 
 	r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	if (r == 0)
 		r = host_mount("tmpfs", "/tmp", "tmpfs", 0, "size=1m");
-	for (int i = 0; r == 0 && i < 4; i++)
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(dirs); i++)
 		r = host_mkdirat(AT_FDCWD, dirs[i], 0755);
 	if (r < 0)
 		return r;
@@ -50,13 +52,31 @@ static int try_overlay(const char *extra)
 	return r;
 }
 
+/* Hiding what was below takes an attribute on the upper, which a user's tmpfs may not have. */
+static int try_replace(void)
+{
+	int r = host_unlinkat(AT_FDCWD, "/tmp/root/dir", AT_REMOVEDIR);
+
+	return r < 0 ? r : host_mkdirat(AT_FDCWD, "/tmp/root/dir", 0755);
+}
+
 static void answer(struct probe_result *r, int err, const char *who)
 {
-	if (err == 0)
+	if (err < 0) {
+		probe_say(r, PROBE_NO, "as %s: %s", who, strerror(-err));
+		return;
+	}
+	err = try_replace();
+	if (err == 0) {
 		probe_say(r, PROBE_YES, "mounted one as %s, changed a file in it and removed it",
 			who);
-	else
-		probe_say(r, PROBE_NO, "as %s: %s", who, strerror(-err));
+		return;
+	}
+	probe_say(r, PROBE_PARTLY,
+		"mounted one as %s; a folder of the template that was removed cannot be made "
+		"again: %s",
+		who, strerror(-err));
+	probe_hint(r, "Linux 6.6 or newer, or run ward as root");
 }
 
 void probe_overlay_root(struct probe_result *r)

@@ -53,7 +53,7 @@ def test_shared_mounts_bring_nothing_into_a_sandbox(either, place):
         (place / name).mkdir(parents=True)
     os.mkfifo(place / "go/now")
     os.chmod(place / "go/now", 0o666)
-    late = f"(cat {place}/go/now; mount -t tmpfs late {place}/seen/below; touch {place}/seen/below/late; echo > {place}/go/now) &"
+    late = f"(timeout 60 cat {place}/go/now; mount -t tmpfs late {place}/seen/below; touch {place}/seen/below/late; echo > {place}/go/now) &"
     done = on_host(either, late, "--mount", f"{place}/seen:/seen", "--mount", f"{place}/go:/go:rw", "--", "sh", "-c",
                    "echo > /go/now; cat /go/now; ls /seen/below; cat /proc/self/mountinfo", propagation="shared")
     assert done.returncode == 0, done.stderr

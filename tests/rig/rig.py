@@ -1,10 +1,10 @@
 #!/usr/bin/python3
-"""Boots Debian 12 with its own kernel in an emulator and runs the tests of tests/rig/guest there.
+"""Boots Debian 12 with its own kernel in an emulator and runs tests there.
 
-    tests/rig/rig.py [VARIANT...] [--sh COMMAND]
+    tests/rig/rig.py [--full | --tests WHAT | --sh COMMAND] [VARIANT...]
 
 Makes what it needs below build/rig: Debian's kernel package (unpacked, never installed), a root
-file system, and an initramfs. With --sh a command runs in the guest in place of the tests. The
+file system, and an initramfs. What pytest said and the console are in build/rig/out-VARIANT. The
 last line is "N passed, N failed".
 """
 import argparse
@@ -26,17 +26,19 @@ WORK = ROOT / "build" / "rig"
 SUITE = "bookworm"
 KERNEL = "linux-image-cloud-amd64"
 PACKAGES = ["systemd", "systemd-sysv", "libpam-systemd", "dbus", "dbus-user-session", "python3-pytest", "git", "uidmap", "e2fsprogs",
-            "kmod", "procps"]
+            "kmod", "procps", "libjansson4", "libarchive13", "libcurl4", "libssl3"]
 BOOT_MODULES = ["virtio_pci", "virtio_blk", "ext4"]
 SECONDS_MAX = 1800  # one boot; the emulator is some twenty times slower than the machine
 
-# What the kernel is told, and which folder of tests runs there. The first is a machine as Debian installs it.
+# What the kernel is told, and what is tested there. The first is a machine as Debian installs it.
+MACHINE = "tests/rig/machine"
 VARIANTS = {
-    "v2": ("", "tests/rig/guest"),
-    "hybrid": ("systemd.unified_cgroup_hierarchy=0", "tests/rig/guest"),
-    "v1": ("systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1", "tests/rig/guest"),
-    "none": ("init=/rig/bare", "tests/rig/guest"),
+    "v2": ("", f"{MACHINE} tests/escape tests/e2e/test_hosts.py tests/e2e/test_limits.py"),
+    "hybrid": ("systemd.unified_cgroup_hierarchy=0", MACHINE),
+    "v1": ("systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1", MACHINE),
+    "none": ("init=/rig/bare", MACHINE),
 }
+FULL = f"{MACHINE} tests/escape tests/e2e/test_hosts.py tests/e2e/test_limits.py tests/e2e/test_run.py tests/e2e/test_workspace.py"
 
 
 def say(text):
@@ -156,7 +158,7 @@ def make_disk(command):
     shutil.copytree(ROOT / "tests", top / "tests", ignore=ignore)
     shutil.copy2(ROOT / "pytest.ini", top)
     (top / "build/tests/escape").mkdir(parents=True)
-    for name in ("ward", "ward-fault", "ward-agent", "tests/escape/escape"):
+    for name in ("ward", "ward-full", "ward-fault", "ward-agent", "tests/escape/escape"):
         shutil.copy2(ROOT / "build" / name, top / "build" / name)
     (top / "command").write_text(command)
     image.unlink(missing_ok=True)
@@ -224,8 +226,9 @@ def prepare():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("variant", nargs="*", help="of " + ", ".join(VARIANTS) + "; all of them by default")
-    parser.add_argument("--sh", help="a shell command to run in the guest in place of the tests")
+    parser.add_argument("--full", action="store_true", help="also the end-to-end tests of both tiers; some twenty minutes a variant")
     parser.add_argument("--tests", help="what to give to pytest in the guest")
+    parser.add_argument("--sh", help="a shell command to run in the guest in place of the tests")
     given = parser.parse_args()
     for name in given.variant:
         if name not in VARIANTS:
@@ -234,7 +237,7 @@ def main():
     passed = failed = 0
     for variant in given.variant or VARIANTS:
         began = time.monotonic()
-        tests = given.tests or VARIANTS[variant][1]
+        tests = given.tests or (FULL if given.full else VARIANTS[variant][1])
         out = boot(variant, given.sh or f"exec python3 -m pytest {tests} -q --tb=short --junitxml=/run/rig/report.xml")
         if given.sh:
             show(out / "output.txt")

@@ -55,6 +55,14 @@ void mounts_done(struct mounts *t)
 	close_all(t->lowers, t->lower_count);
 }
 
+/* Shows the same to everybody: its owner makes no difference to who may only read it. */
+static bool is_public_file(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH);
+}
+
 /*
  * A detached copy of the mount at @path. Through the id map of @user_ns, what the host's root owns
  * belongs to the sandbox's root; without (-1) it belongs to nobody, and only what everybody may
@@ -77,6 +85,11 @@ static int host_view(const char *path, unsigned recursive, uint64_t attrs, int u
 		attr.userns_fd = (uint64_t)user_ns;
 	}
 	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH | recursive, &attr);
+	/* The host's resolv.conf is often a file in /run: a tmpfs, which Linux 6.1 cannot map. */
+	if (r == -EINVAL && (attrs & WARD_MOUNT_ATTR_RDONLY) && is_public_file(fd)) {
+		attr.attr_set &= ~(uint64_t)WARD_MOUNT_ATTR_IDMAP;
+		r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
+	}
 	if (r == -EINVAL)
 		return err_say(e, EINVAL,
 			"%s is on a file system that cannot be id-mapped by this kernel; move it "
