@@ -115,12 +115,12 @@ static const struct {
 	{ "etc/hostname", "ward\n" },
 };
 
-static void add_stamp(struct sha256 *s, const char *path)
+static void add_stamp(struct sha256 *s, int dir, const char *path)
 {
 	int64_t stamp[3] = { 0 };
 	struct stat st;
 
-	if (lstat(path, &st) == 0) {
+	if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0) {
 		stamp[0] = st.st_mtim.tv_sec;
 		stamp[1] = st.st_mtim.tv_nsec;
 		stamp[2] = (int64_t)st.st_ino;
@@ -132,16 +132,16 @@ static void add_stamp(struct sha256 *s, const char *path)
  * with its entries; a change deep inside one waits for the next change further up. */
 static void signature(char ret[17])
 {
-	char hex[SHA256_HEX + 1], path[64];
+	own_fd int etc = host_open("/etc", O_PATH | O_DIRECTORY, 0);
+	char hex[SHA256_HEX + 1];
 	struct sha256 s;
 
 	sha256_init(&s);
 	sha256_add(&s, SKELETON_VERSION, sizeof(SKELETON_VERSION));
-	add_stamp(&s, "/etc");
+	add_stamp(&s, etc, "");
 	for (size_t i = 0; i < ARRAY_LEN(etc_entries); i++)
-		if (!strchr(etc_entries[i], '*') &&
-			str_fmt(path, sizeof(path), "/etc/%s", etc_entries[i]) == 0)
-			add_stamp(&s, path);
+		if (!strchr(etc_entries[i], '*'))
+			add_stamp(&s, etc, etc_entries[i]);
 	sha256_end_hex(&s, hex);
 	memcpy(ret, hex, 16);
 	ret[16] = '\0';

@@ -197,7 +197,8 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
-	/* Only where there is none, or none for us: any other trouble is not a reason to go without. */
+	/* Only where there is none, or none for us: any other trouble is not a reason to go
+	 * without. */
 	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
@@ -434,7 +435,8 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
-	/* Only where there is none, or none for us: any other trouble is not a reason to go without. */
+	/* Only where there is none, or none for us: any other trouble is not a reason to go
+	 * without. */
 	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
