@@ -92,8 +92,7 @@ static void fuzz_layer(const uint8_t *data, size_t size)
 	must_hold(path, "fs");
 	path[strlen(path) - 2] = '\0';
 	must_hold(path, "b");
-	if (tree_remove(str_fmt(path, sizeof(path), "%s/a/b/fs", top) < 0 ? "" : path,
-		    NULL) < 0)
+	if (tree_remove(str_fmt(path, sizeof(path), "%s/a/b/fs", top) < 0 ? "" : path, NULL) < 0)
 		abort();
 }
 

@@ -16,7 +16,8 @@ int main(int argc, char **argv)
 	uint64_t fd;
 
 	if (argc != 2 || parse_u64(argv[1], 0, 1 << 20, &fd) < 0) {
-		fputs("ward-agent: usage: ward-agent FD, the number of the channel's descriptor\n", stderr);
+		fputs("ward-agent: usage: ward-agent FD, the number of the channel's descriptor\n",
+			stderr);
 		return 125;
 	}
 	return agent_run(&(struct agent_config){ .channel = (int)fd, .not_init = getpid() != 1 });

@@ -21,8 +21,17 @@
 #include <linux/seccomp.h>
 #include <seccomp.h>
 
-enum answer { ABSENT, ALLOW, DENY, CHECK_clone, CHECK_unshare, CHECK_socket, CHECK_socketpair,
-	CHECK_ioctl, CHECK_personality };
+enum answer {
+	ABSENT,
+	ALLOW,
+	DENY,
+	CHECK_clone,
+	CHECK_unshare,
+	CHECK_socket,
+	CHECK_socketpair,
+	CHECK_ioctl,
+	CHECK_personality
+};
 
 struct call {
 	const char *name;
@@ -49,8 +58,13 @@ static const struct {
 	const char *name;
 	int nr;
 } newer[] = {
-	{ "cachestat", 451 }, { "fchmodat2", 452 }, { "map_shadow_stack", 453 }, { "futex_wake", 454 },
-	{ "futex_wait", 455 }, { "futex_requeue", 456 }, { "mseal", 462 },
+	{ "cachestat", 451 },
+	{ "fchmodat2", 452 },
+	{ "map_shadow_stack", 453 },
+	{ "futex_wake", 454 },
+	{ "futex_wait", 455 },
+	{ "futex_requeue", 456 },
+	{ "mseal", 462 },
 };
 
 static int number(const char *name)
@@ -107,8 +121,8 @@ static unsigned denied(int record)
 static void check_namespaces(struct prog *p, int record)
 {
 	/* time, mount, cgroup, uts, ipc, user, pid, net */
-	const unsigned any = 0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 |
-			     0x40000000;
+	const unsigned any = 0x80 | 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 |
+			     0x20000000 | 0x40000000;
 
 	load(p, arg(0));
 	emit(p, BPF_JMP | BPF_JSET | BPF_K, 0, 1, any);
@@ -119,8 +133,8 @@ static void check_namespaces(struct prog *p, int record)
 /* clone's low byte is the exit signal, so a time namespace cannot be asked for with it. */
 static void check_clone(struct prog *p, int record)
 {
-	const unsigned any = 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 |
-			     0x40000000;
+	const unsigned any =
+		0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000;
 
 	load(p, arg(0));
 	emit(p, BPF_JMP | BPF_JSET | BPF_K, 0, 1, any);
@@ -165,7 +179,8 @@ static void check_ioctl(struct prog *p, int record)
 	give(p, denied(record));
 }
 
-/* Asking, plain Linux, and no address randomisation (debuggers) are fine; other kernels' are not. */
+/* Asking, plain Linux, and no address randomisation (debuggers) are fine; other kernels' are not.
+ */
 static void check_personality(struct prog *p, int record)
 {
 	load(p, arg(0));
@@ -267,7 +282,8 @@ static unsigned make_ranges(struct range *r)
 	for (int i = 0; i < CALLS; i++) {
 		calls[i].nr = number(calls[i].name);
 		if (calls[i].nr >= NR_MAX) {
-			fprintf(stderr, "seccomp-gen: %s has number %d\n", calls[i].name, calls[i].nr);
+			fprintf(stderr, "seccomp-gen: %s has number %d\n", calls[i].name,
+				calls[i].nr);
 			exit(1);
 		}
 		if (calls[i].nr >= 0)
@@ -286,8 +302,8 @@ static void print(const char *name, const struct prog *p)
 {
 	printf("static const struct sock_filter %s[%u] = {\n", name, p->len);
 	for (unsigned i = 0; i < p->len; i++)
-		printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", p->code[i].code, p->code[i].jt, p->code[i].jf,
-			p->code[i].k);
+		printf("\t{ 0x%02x, %u, %u, 0x%08x },\n", p->code[i].code, p->code[i].jt,
+			p->code[i].jf, p->code[i].k);
 	printf("};\n");
 }
 

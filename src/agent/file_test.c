@@ -601,7 +601,7 @@ static int listen_on(int family, const char *path, uint16_t *ret_port)
 	struct sockaddr_in v4 = { .sin_family = AF_INET,
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
-	struct sockaddr *to = family == AF_INET	   ? (void *)&v4
+	struct sockaddr *to = family == AF_INET    ? (void *)&v4
 			      : family == AF_INET6 ? (void *)&v6
 						   : (void *)&un;
 	socklen_t len = family == AF_INET    ? sizeof(v4)

@@ -4,7 +4,7 @@
 
 #include "agent/state.h"
 
-extern const struct stream_ops process_ops;	/* pipes or a terminal of ours */
+extern const struct stream_ops process_ops;     /* pipes or a terminal of ours */
 extern const struct stream_ops process_fds_ops; /* the client's own descriptors */
 
 /* A terminal: our end, twice, and the command's end. Returns 0 or a negative errno. */

@@ -12,13 +12,13 @@ struct identity;
 
 /* One command to start. What it points to belongs to the caller and lives until spawn() is back. */
 struct spawn {
-	char **argv;	  /* NULL-terminated; argv[-1] exists, and is the spawner's to use */
-	char **env;	  /* NULL-terminated */
+	char **argv;      /* NULL-terminated; argv[-1] exists, and is the spawner's to use */
+	char **env;       /* NULL-terminated */
 	const char *path; /* where to look for a name without a slash */
 	const char *cwd;  /* NULL: stay */
 	const struct identity *who; /* NULL: stay */
-	int fds[3];		    /* the second and third may be -1: as the first */
-	bool tty;		    /* fds[0] becomes the controlling terminal */
+	int fds[3];                 /* the second and third may be -1: as the first */
+	bool tty;                   /* fds[0] becomes the controlling terminal */
 	/* Why there is no command; written by the child, which shares our memory until exec. */
 	volatile enum start_step step;
 	volatile int code;

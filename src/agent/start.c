@@ -218,7 +218,7 @@ static void fail_with(struct agent *a, const struct start *st, enum start_step s
 		[START_STEP_USER] = "user",
 		[START_STEP_EXEC] = "starting",
 	};
-	const char *thing = step == START_STEP_CWD && st->cwd	  ? st->cwd
+	const char *thing = step == START_STEP_CWD && st->cwd     ? st->cwd
 			    : step == START_STEP_USER && st->user ? st->user
 								  : st->argv[0];
 	struct err e;

@@ -20,7 +20,7 @@
  * untouched pages. Inside src/agent only.
  */
 enum {
-	OUT_BYTES = 256 * 1024,	 /* frames that the channel did not take yet */
+	OUT_BYTES = 256 * 1024,  /* frames that the channel did not take yet */
 	OUT_RESERVE = 16 * 1024, /* kept free of data, for replies; more than any one of them */
 	CHILD_STACK = 62 * 1024, /* between clone and exec; not whole pages, see struct agent */
 	STDIO = 3,
@@ -83,14 +83,14 @@ struct process {
 struct stream {
 	uint32_t id;
 	const struct stream_ops *ops; /* NULL: the slot is free */
-	int in_fd;		      /* stdin, a file to write, a socket; -1 */
-	bool in_end;		      /* END has come */
+	int in_fd;                    /* stdin, a file to write, a socket; -1 */
+	bool in_end;                  /* END has come */
 	struct flow in;
 	struct pending pending;
 	struct outlet out[2];
 	union {
 		struct process proc;
-		uint64_t left;	/* READ: bytes still to send */
+		uint64_t left;  /* READ: bytes still to send */
 		uint64_t bytes; /* WRITE: bytes written */
 		struct walk *walk;
 		struct watch *watch;
@@ -120,11 +120,11 @@ struct agent {
 	int channel;
 	pid_t pid;
 	bool not_init;
-	bool over;	      /* leave the loop: flush, and end */
-	bool dead;	      /* the channel is gone: nothing left to flush */
-	bool stalled;	      /* frames wait in the reader until there is room to answer */
-	bool starved;	      /* somebody had more to send than there was room for */
-	bool childless;	      /* the last wait found no child at all */
+	bool over;            /* leave the loop: flush, and end */
+	bool dead;            /* the channel is gone: nothing left to flush */
+	bool stalled;         /* frames wait in the reader until there is room to answer */
+	bool starved;         /* somebody had more to send than there was room for */
+	bool childless;       /* the last wait found no child at all */
 	bool closing, killed; /* SHUTDOWN */
 	int status;
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
@@ -193,7 +193,7 @@ int pending_init(struct stream *s);
 void pending_done(struct stream *s);
 void relay_data(struct agent *a, struct stream *s, const uint8_t *data, uint32_t len);
 void relay_in(struct agent *a, struct stream *s); /* writes what is pending */
-void relay_in_drop(struct stream *s);		  /* nobody reads it any more */
+void relay_in_drop(struct stream *s);             /* nobody reads it any more */
 void relay_credit(struct agent *a, struct stream *s);
 bool relay_can_send(struct agent *a, const struct outlet *o);
 /* One read: DATA, or END at the end; 0 at the end, -EAGAIN: nothing now, otherwise bytes. */

@@ -22,14 +22,14 @@ enum { ENTRIES_PER_TURN = 128 };
 
 struct level {
 	int fd;
-	int64_t pos;	   /* where to go on after what is below */
+	int64_t pos;       /* where to go on after what is below */
 	uint16_t path_len; /* of the path that leads here */
 };
 
 struct walk {
 	unsigned depth, max_depth; /* levels[depth] is read now, through dir */
 	struct level levels[AGENT_WALK_DEPTH_MAX];
-	struct dirents dir;	  /* its fd is that of the level */
+	struct dirents dir;       /* its fd is that of the level */
 	char path[WARD_PATH_MAX]; /* from the top to the level, no slash at the end */
 	char top[WARD_PATH_MAX];  /* as the client named it */
 };

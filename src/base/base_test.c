@@ -143,7 +143,9 @@ static void json_is_valid(void **state)
 	assert_false(b.bad);
 	assert_string_equal(b.data,
 		"{\"plain\":\"a\\\"b\\\\c\\n\\u0001\",\"bad utf8\":\"x\\ufffd\\ufffd\\ufffdy\","
-		"\"good utf8\":\"\xc3\xa9\",\"none\":null,\"list\":[18446744073709551615,-1],\"yes\":true}");
+		"\"good "
+		"utf8\":\"\xc3\xa9\",\"none\":null,\"list\":[18446744073709551615,-1],\"yes\":"
+		"true}");
 	buf_done(&b);
 }
 
@@ -169,9 +171,11 @@ static void sha256_vectors(void **state)
 
 	(void)state;
 	sha256_hex("", 0, hex);
-	assert_string_equal(hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+	assert_string_equal(
+		hex, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 	sha256_hex("abc", 3, hex);
-	assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	assert_string_equal(
+		hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 	memset(million, 'a', sizeof(million));
 	sha256_init(&s);
 	for (int i = 0; i < 1000; i++)

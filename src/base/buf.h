@@ -13,7 +13,7 @@
 struct buf {
 	char *data; /* always NUL-terminated once anything was appended */
 	size_t len, cap, max;
-	bool bad;   /* out of memory, or past @max */
+	bool bad; /* out of memory, or past @max */
 };
 
 void buf_init(struct buf *b, size_t max);

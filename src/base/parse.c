@@ -76,9 +76,20 @@ static int size_unit(const char *unit, uint64_t *ret_factor)
 		const char *name;
 		unsigned shift;
 	} units[] = {
-		{ "", 0 }, { "b", 0 }, { "k", 10 }, { "kb", 10 }, { "kib", 10 }, { "m", 20 },
-		{ "mb", 20 }, { "mib", 20 }, { "g", 30 }, { "gb", 30 }, { "gib", 30 },
-		{ "t", 40 }, { "tb", 40 }, { "tib", 40 },
+		{ "", 0 },
+		{ "b", 0 },
+		{ "k", 10 },
+		{ "kb", 10 },
+		{ "kib", 10 },
+		{ "m", 20 },
+		{ "mb", 20 },
+		{ "mib", 20 },
+		{ "g", 30 },
+		{ "gb", 30 },
+		{ "gib", 30 },
+		{ "t", 40 },
+		{ "tb", 40 },
+		{ "tib", 40 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
@@ -112,7 +123,12 @@ static int duration_unit(const char *unit, uint64_t *ret_ms)
 		const char *name;
 		uint64_t ms;
 	} units[] = {
-		{ "", 1000 }, { "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "min", 60000 }, { "h", 3600000 },
+		{ "", 1000 },
+		{ "ms", 1 },
+		{ "s", 1000 },
+		{ "m", 60000 },
+		{ "min", 60000 },
+		{ "h", 3600000 },
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(units); i++) {

@@ -68,7 +68,8 @@ static int default_state_dir(char out[WARD_PATH_MAX], struct err *e)
 	return err_say(e, ENOENT, "no place for state: set HOME, WARD_STATE_DIR or --state-dir");
 }
 
-static int set_state_dir(const char *value, const char *from, char out[WARD_PATH_MAX], struct err *e)
+static int set_state_dir(
+	const char *value, const char *from, char out[WARD_PATH_MAX], struct err *e)
 {
 	char cwd[WARD_PATH_MAX];
 	size_t n;
@@ -83,7 +84,8 @@ static int set_state_dir(const char *value, const char *from, char out[WARD_PATH
 	else
 		r = str_fmt(out, WARD_PATH_MAX, "%s/%s", cwd, value);
 	if (r < 0)
-		return err_say(e, ENAMETOOLONG, "%s is too long: at most %d bytes", from, WARD_PATH_MAX - 1);
+		return err_say(e, ENAMETOOLONG, "%s is too long: at most %d bytes", from,
+			WARD_PATH_MAX - 1);
 	for (n = strlen(out); n > 1 && out[n - 1] == '/'; n--)
 		out[n - 1] = '\0';
 	return 0;
@@ -97,7 +99,8 @@ int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_P
 
 	(void)g;
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
-		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h") || str_eq(argv[i], "--version")) {
+		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h") ||
+			str_eq(argv[i], "--version")) {
 			argv[i] += strspn(argv[i], "-");
 			if (str_eq(argv[i], "h"))
 				argv[i] = (char *)"help";
@@ -112,7 +115,8 @@ int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_P
 			return err_say(e, EINVAL, "--state-dir needs a directory");
 		} else {
 			return err_say(e, EINVAL,
-				"'%s' is not an option here: ward [--state-dir DIR] COMMAND; see 'ward help'",
+				"'%s' is not an option here: ward [--state-dir DIR] COMMAND; see "
+				"'ward help'",
 				argv[i]);
 		}
 		from = "--state-dir";
@@ -146,7 +150,8 @@ int cmd_exec_full(char **argv, const struct globals *g)
 	for (size_t i = 0; i < ARRAY_LEN(places) && errno == ENOENT; i++)
 		if (str_fmt(path, sizeof(path), "%s%s/ward-full", g->self_dir, places[i]) == 0)
 			execv(path, full_argv);
-	err_set(&e, errno, "starting ward-full, looked for beside %s/ward and in libexec", g->self_dir);
+	err_set(&e, errno, "starting ward-full, looked for beside %s/ward and in libexec",
+		g->self_dir);
 	free(full_argv);
 	return cmd_fail(argv[0], &e);
 }

@@ -50,7 +50,8 @@ static int set_tier(struct run_words *w, const char *value, struct err *e)
 		return 0;
 	}
 	if (wall_parse(value, &w->req.asked) < 0)
-		return bad_value("tier", value, "auto, workspace, container, kernel, vm, js or wasm", e);
+		return bad_value(
+			"tier", value, "auto, workspace, container, kernel, vm, js or wasm", e);
 	return 0;
 }
 
@@ -105,7 +106,8 @@ static int set_pids(struct run_words *w, const char *value, struct err *e)
 
 	w->req.limits.pids_asked = true;
 	if (parse_u64(value, 2, 4194304, &pids) < 0)
-		return bad_value("pids", value, "a number from 2 to 4194304 (the agent is one of them)", e);
+		return bad_value(
+			"pids", value, "a number from 2 to 4194304 (the agent is one of them)", e);
 	w->req.limits.pids = (uint32_t)pids;
 	return 0;
 }
@@ -122,7 +124,8 @@ static int add_env(struct run_words *w, const char *value, struct err *e)
 	size_t name = strcspn(value, "=");
 
 	if (!value[name] || name == 0 || isdigit((unsigned char)value[0]))
-		return bad_value("env", value, "NAME=VALUE, where NAME is not empty and starts with no digit", e);
+		return bad_value("env", value,
+			"NAME=VALUE, where NAME is not empty and starts with no digit", e);
 	if (w->req.env_count == ENV_VARS_MAX)
 		return err_say(e, E2BIG, "--env is given more than %d times", ENV_VARS_MAX);
 	w->req.env[w->req.env_count++] = value;
@@ -148,9 +151,11 @@ static int set_workdir(struct run_words *w, const char *value, struct err *e)
 {
 	char rooted[WARD_PATH_MAX];
 
-	if (!*value || str_fmt(rooted, sizeof(rooted), "%s%s", value[0] == '/' ? "" : "/", value) < 0 ||
+	if (!*value ||
+		str_fmt(rooted, sizeof(rooted), "%s%s", value[0] == '/' ? "" : "/", value) < 0 ||
 		!is_clean_path(rooted))
-		return bad_value("workdir", value, "an absolute path inside the sandbox, without '.' and '..'", e);
+		return bad_value("workdir", value,
+			"an absolute path inside the sandbox, without '.' and '..'", e);
 	w->req.workdir = value;
 	return 0;
 }
@@ -219,11 +224,13 @@ static int add_mount(struct run_words *w, const char *value, struct err *e)
 		return err_set(e, errno, "--mount %s: its source", value);
 	if (!is_clean_path(dst) || is_reserved(dst))
 		return err_say(e, EINVAL,
-			"--mount %s: its target must be an absolute path without '.' and '..', and not /, /proc, "
+			"--mount %s: its target must be an absolute path without '.' and '..', and "
+			"not /, /proc, "
 			"/dev or /sys",
 			value);
 	if (stat(src, &st) < 0 || !(S_ISDIR(st.st_mode) || S_ISREG(st.st_mode)))
-		return err_say(e, EINVAL, "--mount %s: its source must be a directory or a file", value);
+		return err_say(
+			e, EINVAL, "--mount %s: its source must be a directory or a file", value);
 	if (m->mode == MOUNT_OVERLAY && !S_ISDIR(st.st_mode))
 		return err_say(e, EINVAL, "--mount %s: an overlay needs a directory", value);
 	m->src = src;
@@ -239,25 +246,29 @@ static int add_source(struct run_words *w, const char *value, struct err *e)
 
 	if (n == SOURCES_MAX)
 		return err_say(e, E2BIG, "--source is given more than %d times", SOURCES_MAX);
-	r = plan_source_parse(value, &w->req.sources[n], w->source_text[n], sizeof(w->source_text[n]), e);
+	r = plan_source_parse(
+		value, &w->req.sources[n], w->source_text[n], sizeof(w->source_text[n]), e);
 	if (r < 0)
 		return r;
 	for (unsigned i = 0; i < n; i++)
 		if (str_eq(w->req.sources[i].name, w->req.sources[n].name))
-			return err_say(e, EEXIST, "--source %s: another source is named '%s' already; add =NAME", value,
-				w->req.sources[n].name);
+			return err_say(e, EEXIST,
+				"--source %s: another source is named '%s' already; add =NAME",
+				value, w->req.sources[n].name);
 	w->req.source_count++;
 	return 0;
 }
 
 static int set_user(struct run_words *w, const char *value, struct err *e)
 {
-	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 	size_t n = strspn(value, letters);
 	const char *group = value[n] == ':' ? value + n + 1 : NULL;
 	uint64_t id;
 
-	if (n == 0 || n > 64 || (value[n] && !group) || (group && (!*group || group[strspn(group, letters)])))
+	if (n == 0 || n > 64 || (value[n] && !group) ||
+		(group && (!*group || group[strspn(group, letters)])))
 		return bad_value("user", value, "ID, ID:GROUP, NAME or NAME:GROUP", e);
 	if (value[strspn(value, "0123456789:")] == '\0' && isdigit((unsigned char)value[0])) {
 		char first[80];
@@ -299,7 +310,8 @@ static int set_upper(struct run_words *w, const char *value, struct err *e)
 static int set_template(struct run_words *w, const char *value, struct err *e)
 {
 	if (!*value)
-		return bad_value("template", value, "host, a directory, a template's name or an image reference", e);
+		return bad_value("template", value,
+			"host, a directory, a template's name or an image reference", e);
 	w->req.template_spec = value;
 	return 0;
 }
@@ -406,18 +418,21 @@ static int read_option(struct run_words *w, const char *word, const char *next, 
 	char name[32];
 	int at, r;
 
-	if (str_fmt(name, sizeof(name), "%.*s", (int)(equals ? equals - word - 2 : (long)strlen(word) - 2), word + 2) < 0)
+	if (str_fmt(name, sizeof(name), "%.*s",
+		    (int)(equals ? equals - word - 2 : (long)strlen(word) - 2), word + 2) < 0)
 		name[0] = '\0';
 	at = is_long ? find_option(name) : find_letter(word);
 	if (at >= 0) {
 		if (options[at].flag && equals)
 			return err_say(e, EINVAL, "--%s takes no value", options[at].name);
 		if (!options[at].flag && !equals && !next)
-			return err_say(e, EINVAL, "--%s needs a value; see 'ward help run'", options[at].name);
+			return err_say(e, EINVAL, "--%s needs a value; see 'ward help run'",
+				options[at].name);
 		r = options[at].set(w, equals ? equals + 1 : next, e);
 		return r < 0 ? r : !options[at].flag && !equals;
 	}
-	r = is_long && name[0] ? traits_option(&w->req.traits, name, equals ? equals + 1 : next, e) : -ENOENT;
+	r = is_long && name[0] ? traits_option(&w->req.traits, name, equals ? equals + 1 : next, e)
+			       : -ENOENT;
 	if (r == 0 && equals)
 		return err_say(e, EINVAL, "--%s takes no value", name);
 	if (r >= 0)
@@ -478,7 +493,8 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 	}
 	w->req.argv = (const char *const *)argv + at;
 	if (at >= argc && !w->req.template_spec)
-		return cmd_usage("run", "no command: ward run [options] [--] COMMAND [ARG...]; see 'ward help run'");
+		return cmd_usage("run", "no command: ward run [options] [--] COMMAND [ARG...]; see "
+					"'ward help run'");
 	w->req.args = g->args;
 	w->req.args_len = g->args_len;
 	if (open_json(w, &e) < 0)

@@ -18,8 +18,8 @@ struct doctor_check {
 struct doctor_tier {
 	enum wall wall;
 	const char *what;  /* how the wall is made */
-	bool built;	   /* this build has it */
-	bool available;	   /* it would start here */
+	bool built;        /* this build has it */
+	bool available;    /* it would start here */
 	bool host_ready;   /* every check it rests on is a yes, built or not */
 	char missing[376]; /* one line; empty when available */
 };

@@ -35,15 +35,16 @@ struct gc {
 };
 
 /* Half-made templates, layers that nobody uses, and skeletons of the host that are out of date. */
-static int sweep_templates(const char *state_dir, bool idle, const struct sweep_hooks *tell, struct err *e)
+static int sweep_templates(
+	const char *state_dir, bool idle, const struct sweep_hooks *tell, struct err *e)
 {
 	struct sweep_count count = { 0 };
 	char text[96];
 	int r = image_sweep(state_dir, &count, e);
 
 	if (r == 0 && (count.works || count.layers || count.records) && tell->removed &&
-		str_fmt(text, sizeof(text), "%u half-made imports, %u layers, %u records", count.works,
-			count.layers, count.records) == 0)
+		str_fmt(text, sizeof(text), "%u half-made imports, %u layers, %u records",
+			count.works, count.layers, count.records) == 0)
 		tell->removed(tell->arg, "template", text);
 	/* A running sandbox may stand on an old skeleton. */
 	if (r == 0 && idle)
@@ -181,7 +182,8 @@ int gc_run(int state_fd, const char *state_dir, const struct gc_hooks *hooks,
 	r = trash_empty(state_fd, tell_trash, &gc, &mine);
 	if (r < 0)
 		note(&gc, r, &mine);
-	r = hooks->templates ? hooks->templates(state_dir, ret->live == 0, &hooks->sweep, &mine) : 0;
+	r = hooks->templates ? hooks->templates(state_dir, ret->live == 0, &hooks->sweep, &mine)
+			     : 0;
 	if (r < 0)
 		note(&gc, r, &mine);
 	return gc.first;

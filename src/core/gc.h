@@ -9,7 +9,8 @@
 struct gc_hooks {
 	struct sweep_hooks sweep;
 	/* Removes what no template needs; @idle: no sandbox runs. NULL: none are looked for. */
-	int (*templates)(const char *state_dir, bool idle, const struct sweep_hooks *tell, struct err *e);
+	int (*templates)(
+		const char *state_dir, bool idle, const struct sweep_hooks *tell, struct err *e);
 };
 
 /* Fills in what this build has to offer; the caller adds whom to tell. */

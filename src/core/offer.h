@@ -9,7 +9,7 @@
 /* Which walls this build and this host have; policy itself must not look. */
 struct offer {
 	unsigned available; /* WALL_BIT()s */
-	unsigned built;	    /* WALL_BIT()s of the tiers in this build */
+	unsigned built;     /* WALL_BIT()s of the tiers in this build */
 	const char
 		*missing[WALL_COUNT]; /* for walls that are not available; points into the offer */
 	char text[WALL_COUNT][376];

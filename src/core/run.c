@@ -121,7 +121,8 @@ static void read_words(int from, char *out, size_t cap)
 	size_t len = 0, skip = 0;
 	ssize_t n;
 
-	while (len < cap - 1 && ((n = read(from, out + len, cap - 1 - len)) > 0 || (n < 0 && errno == EINTR)))
+	while (len < cap - 1 &&
+		((n = read(from, out + len, cap - 1 - len)) > 0 || (n < 0 && errno == EINTR)))
 		len += n > 0 ? (size_t)n : 0;
 	out[len] = '\0';
 	if (str_after(out, name))
@@ -171,12 +172,14 @@ static int find_template(struct run *run, struct err *e)
 	if (run->plan.wall == WALL_WORKSPACE) {
 		if (run->req->template_spec)
 			return err_say(e, EINVAL,
-				"--template has no meaning at the workspace tier: it works on the host's own files");
+				"--template has no meaning at the workspace tier: it works on the "
+				"host's own files");
 		return 0;
 	}
 	if (run->req->workdir && run->req->workdir[0] != '/')
 		return err_say(e, EINVAL,
-			"--workdir '%s' must be absolute: only the workspace tier has a folder to start from",
+			"--workdir '%s' must be absolute: only the workspace tier has a folder to "
+			"start from",
 			run->req->workdir);
 	r = template_resolve(run->req->state_dir, spec, &run->tmpl, e);
 	if (r == -ENOENT && run->tmpl.needs_import) {
@@ -199,7 +202,8 @@ static bool has_variable(const char *const *env, unsigned count, const char *ass
 
 static bool is_root(const char *user)
 {
-	return str_eq(user, "0") || str_eq(user, "root") || str_eq(user, "0:0") || str_eq(user, "root:root");
+	return str_eq(user, "0") || str_eq(user, "root") || str_eq(user, "0:0") ||
+	       str_eq(user, "root:root");
 }
 
 static unsigned add_env(struct run *run, unsigned n, const char *const *env, size_t count)
@@ -224,7 +228,8 @@ static int fill_env(struct run *run, struct err *e)
 	while (from_template && from_template[t])
 		t++;
 	if (t + n > ENV_VARS_MAX)
-		return err_say(e, E2BIG, "the template and --env set more than %d variables", ENV_VARS_MAX);
+		return err_say(e, E2BIG, "the template and --env set more than %d variables",
+			ENV_VARS_MAX);
 	while (t-- > 0)
 		if (!has_variable(run->env, n, from_template[t]))
 			run->env[n++] = from_template[t];
@@ -233,7 +238,8 @@ static int fill_env(struct run *run, struct err *e)
 	 * has homes of its own. */
 	if (!run->plan.user && run->plan.wall != WALL_WORKSPACE)
 		n = add_env(run, n, root_env, ARRAY_LEN(root_env));
-	if (req->tty && str_fmt(run->term, sizeof(run->term), "TERM=%s", term ? term : "xterm") == 0 &&
+	if (req->tty &&
+		str_fmt(run->term, sizeof(run->term), "TERM=%s", term ? term : "xterm") == 0 &&
 		!has_variable(run->env, n, run->term))
 		run->env[n++] = run->term;
 	run->env[n] = NULL;
@@ -286,7 +292,8 @@ static int fill_from_template(struct run *run, struct err *e)
 	if (!p->argv[0])
 		p->argv = run->tmpl.cmd;
 	if (!p->argv || !p->argv[0])
-		return err_say(e, EINVAL, "no command: give one after '--' (this template has none of its own)");
+		return err_say(e, EINVAL,
+			"no command: give one after '--' (this template has none of its own)");
 	if (!p->workdir)
 		p->workdir = run->tmpl.workdir;
 	if (!p->user)
@@ -331,6 +338,8 @@ static int commit(void *arg, struct err *e)
 {
 	struct run *run = arg;
 
+	if (box_warning(run->box)[0] && !run->req->quiet)
+		fprintf(stderr, "ward run: warning: %s\n", box_warning(run->box));
 	return report_start(run->state_fd, &run->plan, &run->decision, e);
 }
 
@@ -380,8 +389,10 @@ static void run_end_setup(struct run *run, const struct err *e)
 {
 	run->end = (struct run_end){ .cause = END_SETUP_FAILED, .status = STATUS_WARD };
 	run->end.step = step_name(trail_current(&run->trail));
-	str_fmt(run->end.detail, sizeof(run->end.detail), "%.*s", (int)sizeof(run->end.detail) - 1, e->msg);
-	run->end.usage = (struct usage){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, false };
+	str_fmt(run->end.detail, sizeof(run->end.detail), "%.*s", (int)sizeof(run->end.detail) - 1,
+		e->msg);
+	run->end.usage =
+		(struct usage){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, false };
 }
 
 static int keep(struct run *run, struct err *e)
@@ -445,7 +456,8 @@ static void explain(const struct run *run)
 	const struct run_end *end = &run->end;
 
 	if (run->seen.output_lost)
-		fprintf(stderr, "ward run: writing the command's output: %s\n", strerror(run->seen.output_lost));
+		fprintf(stderr, "ward run: writing the command's output: %s\n",
+			strerror(run->seen.output_lost));
 	/* A command that never ran is a failure, not an end. */
 	if (run->req->quiet && end->cause != END_EXITED && end->cause != END_SETUP_FAILED)
 		return;
@@ -454,7 +466,8 @@ static void explain(const struct run *run)
 	if (end->cause == END_EXITED)
 		fprintf(stderr, "ward run: %s\n", end->detail);
 	else if (end->step)
-		fprintf(stderr, "ward run: %s at step '%s': %s\n", end_cause_name(end->cause), end->step, end->detail);
+		fprintf(stderr, "ward run: %s at step '%s': %s\n", end_cause_name(end->cause),
+			end->step, end->detail);
 	else
 		fprintf(stderr, "ward run: %s: %s\n", end_cause_name(end->cause), end->detail);
 }
@@ -516,8 +529,6 @@ static int go(struct run *run, struct err *e)
 		r = write_down(run, e);
 	if (r < 0)
 		return r;
-	if (box_warning(run->box)[0] && !run->req->quiet)
-		fprintf(stderr, "ward run: warning: %s\n", box_warning(run->box));
 	return act(run, e);
 }
 

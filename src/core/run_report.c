@@ -16,10 +16,19 @@
 #include "host/host.h"
 #include "store/audit.h"
 
-enum { RUN_REPORT_MAX = AUDIT_LINE_MAX - 1024, COMMAND_BYTES_MAX = 16384, COMMAND_WORD_MAX = 1024, NAME_MAX_SHOWN = 64 };
+enum {
+	RUN_REPORT_MAX = AUDIT_LINE_MAX - 1024,
+	COMMAND_BYTES_MAX = 16384,
+	COMMAND_WORD_MAX = 1024,
+	NAME_MAX_SHOWN = 64
+};
 
-static const char *const net_names[] = { [NET_NONE] = "none", [NET_LOOPBACK] = "loopback", [NET_HOST] = "host" };
-static const char *const mode_names[] = { [MOUNT_RO] = "ro", [MOUNT_RW] = "rw", [MOUNT_OVERLAY] = "overlay" };
+static const char *const net_names[] = {
+	[NET_NONE] = "none", [NET_LOOPBACK] = "loopback", [NET_HOST] = "host"
+};
+static const char *const mode_names[] = {
+	[MOUNT_RO] = "ro", [MOUNT_RW] = "rw", [MOUNT_OVERLAY] = "overlay"
+};
 
 static void add_command(struct buf *b, const char *const *argv)
 {
@@ -46,7 +55,8 @@ static void add_decision(struct buf *b, const struct decision *d)
 	json_array_end(b);
 	json_open(b, "traits");
 	for (int i = 0; i < TRAIT_COUNT; i++)
-		json_str(b, trait_option((enum trait)i)->name, trait_text(&d->traits, (enum trait)i));
+		json_str(b, trait_option((enum trait)i)->name,
+			trait_text(&d->traits, (enum trait)i));
 	json_close(b);
 	json_close(b);
 }
@@ -151,7 +161,8 @@ static void add_usage(struct buf *b, const struct run_end *end, const struct sig
 	json_close(b);
 }
 
-int report_start(int state_fd, const struct plan *plan, const struct decision *decision, struct err *e)
+int report_start(
+	int state_fd, const struct plan *plan, const struct decision *decision, struct err *e)
 {
 	struct buf b;
 	int r;
@@ -165,14 +176,14 @@ int report_start(int state_fd, const struct plan *plan, const struct decision *d
 	add_command(&b, plan->argv);
 	add_grants(&b, plan);
 	add_limits(&b, &plan->limits);
-	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long") :
-		    audit_append(state_fd, "run.start", &b, e);
+	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long")
+		  : audit_append(state_fd, "run.start", &b, e);
 	buf_done(&b);
 	return r;
 }
 
-int report_refusal(int state_fd, const struct plan *plan, const struct decision *decision, const struct err *why,
-	struct err *e)
+int report_refusal(int state_fd, const struct plan *plan, const struct decision *decision,
+	const struct err *why, struct err *e)
 {
 	struct buf b;
 	int r;
@@ -183,14 +194,14 @@ int report_refusal(int state_fd, const struct plan *plan, const struct decision 
 	json_str(&b, "refused", why->msg);
 	add_decision(&b, decision);
 	add_command(&b, plan->argv);
-	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long") :
-		    audit_append(state_fd, "run.refused", &b, e);
+	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long")
+		  : audit_append(state_fd, "run.refused", &b, e);
 	buf_done(&b);
 	return r;
 }
 
-int report_end(int state_fd, const struct plan *plan, const struct sighting *seen, const struct run_end *end,
-	struct err *e)
+int report_end(int state_fd, const struct plan *plan, const struct sighting *seen,
+	const struct run_end *end, struct err *e)
 {
 	struct buf b;
 	int r;
@@ -198,8 +209,8 @@ int report_end(int state_fd, const struct plan *plan, const struct sighting *see
 	buf_init(&b, RUN_REPORT_MAX);
 	json_str(&b, "id", plan->id);
 	add_end(&b, end, seen);
-	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long") :
-		    audit_append(state_fd, "run.end", &b, e);
+	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long")
+		  : audit_append(state_fd, "run.end", &b, e);
 	buf_done(&b);
 	return r;
 }
@@ -226,7 +237,8 @@ int report_json(const struct report_input *in, int fd, struct err *e)
 	json_bool(&b, "kept", in->kept);
 	json_close(&b);
 	buf_add_str(&b, "\n");
-	r = b.bad ? err_say(e, E2BIG, "the --json report is too long") : host_write_all(fd, b.data, b.len);
+	r = b.bad ? err_say(e, E2BIG, "the --json report is too long")
+		  : host_write_all(fd, b.data, b.len);
 	if (r < 0 && !b.bad)
 		err_set(e, -r, "writing the --json report");
 	buf_done(&b);

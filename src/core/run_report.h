@@ -7,12 +7,13 @@
 #include "sup/end.h"
 
 /* What is written about a run: two audit lines, and the object of --json. */
-int report_start(int state_fd, const struct plan *plan, const struct decision *decision, struct err *e);
+int report_start(
+	int state_fd, const struct plan *plan, const struct decision *decision, struct err *e);
 /* Policy said no: @why is the line that the caller saw. */
-int report_refusal(int state_fd, const struct plan *plan, const struct decision *decision, const struct err *why,
-	struct err *e);
-int report_end(int state_fd, const struct plan *plan, const struct sighting *seen, const struct run_end *end,
-	struct err *e);
+int report_refusal(int state_fd, const struct plan *plan, const struct decision *decision,
+	const struct err *why, struct err *e);
+int report_end(int state_fd, const struct plan *plan, const struct sighting *seen,
+	const struct run_end *end, struct err *e);
 
 struct report_input {
 	const struct plan *plan;

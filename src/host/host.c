@@ -35,11 +35,11 @@
 #include "host/gate.h"
 #include "host/host.h"
 
-#define GATE(name)                                   \
-	do {                                         \
-		int gate_ = host_gate(name);         \
-		if (gate_ < 0)                       \
-			return gate_;                \
+#define GATE(name)                                                                                 \
+	do {                                                                                       \
+		int gate_ = host_gate(name);                                                       \
+		if (gate_ < 0)                                                                     \
+			return gate_;                                                              \
 	} while (0)
 
 enum { ERRAND_STACK_BYTES = 64 * 1024 };
@@ -279,7 +279,8 @@ ssize_t host_recv_fds(int sock, void *data, size_t len, int *fds, unsigned max, 
 			if (count < max)
 				fds[count++] = fd;
 			else
-				close(fd); /* more than the caller wants: never keep one by accident */
+				close(fd); /* more than the caller wants: never keep one by accident
+					    */
 		}
 	}
 	*ret_count = count;
@@ -331,7 +332,8 @@ int host_errand(int (*work)(void *arg), void *arg)
 	pid_t pid;
 
 	GATE("clone");
-	pid = clone(errand_main, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &e);
+	pid = clone(errand_main, stack + sizeof(stack),
+		CLONE_VM | CLONE_VFORK | CLONE_FILES | SIGCHLD, &e);
 	if (pid < 0)
 		return -errno;
 	while (waitpid(pid, NULL, 0) < 0)
@@ -387,7 +389,8 @@ int host_open_tree(int dir, const char *path, unsigned flags)
 int host_mount_setattr(int dir, const char *path, unsigned flags, struct ward_mount_attr *attr)
 {
 	GATE("mount_setattr");
-	return (int)result(syscall(SYS_mount_setattr, dir, path, flags, attr, WARD_MOUNT_ATTR_SIZE));
+	return (int)result(
+		syscall(SYS_mount_setattr, dir, path, flags, attr, WARD_MOUNT_ATTR_SIZE));
 }
 
 int host_move_mount(int from, int to_dir, const char *to)
@@ -398,7 +401,8 @@ int host_move_mount(int from, int to_dir, const char *to)
 	return (int)result(syscall(SYS_move_mount, from, "", to_dir, to, flags));
 }
 
-int host_mount(const char *src, const char *dst, const char *type, unsigned long flags, const char *data)
+int host_mount(
+	const char *src, const char *dst, const char *type, unsigned long flags, const char *data)
 {
 	GATE("mount");
 	return (int)result(mount(src, dst, type, flags, data));
@@ -438,7 +442,8 @@ int host_setids(uid_t uid, gid_t gid, const gid_t *groups, size_t count)
 {
 	GATE("setids");
 	/* By number, for this thread alone: the C library's versions walk all threads. */
-	if (syscall(SYS_setresgid, gid, gid, gid) < 0 || (groups && syscall(SYS_setgroups, count, groups) < 0) ||
+	if (syscall(SYS_setresgid, gid, gid, gid) < 0 ||
+		(groups && syscall(SYS_setgroups, count, groups) < 0) ||
 		syscall(SYS_setresuid, uid, uid, uid) < 0)
 		return -errno;
 	return 0;
@@ -449,7 +454,8 @@ int host_capset(uint64_t effective, uint64_t permitted, uint64_t inheritable)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = {
 		{ (uint32_t)effective, (uint32_t)permitted, (uint32_t)inheritable },
-		{ (uint32_t)(effective >> 32), (uint32_t)(permitted >> 32), (uint32_t)(inheritable >> 32) },
+		{ (uint32_t)(effective >> 32), (uint32_t)(permitted >> 32),
+			(uint32_t)(inheritable >> 32) },
 	};
 
 	GATE("capset");
@@ -478,7 +484,8 @@ int host_landlock_add_path(int ruleset, int fd, uint64_t access)
 	struct landlock_path_beneath_attr attr = { .allowed_access = access, .parent_fd = fd };
 
 	GATE("landlock_add");
-	return (int)result(syscall(WARD_SYS_landlock_add_rule, ruleset, 1 /* path beneath */, &attr, 0));
+	return (int)result(
+		syscall(WARD_SYS_landlock_add_rule, ruleset, 1 /* path beneath */, &attr, 0));
 }
 
 int host_landlock_restrict(int ruleset)

@@ -46,7 +46,8 @@ int host_chdir(const char *path);
 
 int host_socketpair(int type, int fds[2]);
 ssize_t host_send_fds(int sock, const void *data, size_t len, const int *fds, unsigned count);
-ssize_t host_recv_fds(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *ret_count);
+ssize_t host_recv_fds(
+	int sock, void *data, size_t len, int *fds, unsigned max, unsigned *ret_count);
 int host_eventfd(void);
 int host_pipe(int ret[2]);
 
@@ -69,7 +70,8 @@ int host_fsmount(int fs, unsigned attrs); /* creates, mounts detached; MOUNT_ATT
 int host_open_tree(int dir, const char *path, unsigned flags);
 int host_mount_setattr(int dir, const char *path, unsigned flags, struct ward_mount_attr *attr);
 int host_move_mount(int from, int to_dir, const char *to);
-int host_mount(const char *src, const char *dst, const char *type, unsigned long flags, const char *data);
+int host_mount(
+	const char *src, const char *dst, const char *type, unsigned long flags, const char *data);
 int host_umount(const char *path, int flags);
 int host_pivot_root(const char *new_root, const char *put_old);
 int host_sethostname(const char *name);

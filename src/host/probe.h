@@ -23,7 +23,7 @@ enum { PROBE_FACTS_MAX = 8 };
 struct probe_result {
 	enum probe_state state;
 	char found[376]; /* one line for people: what was seen */
-	char hint[200];	 /* one line: how to get what is missing; empty when nothing is */
+	char hint[200];  /* one line: how to get what is missing; empty when nothing is */
 	unsigned fact_count;
 	struct {
 		char key[24], value[136];

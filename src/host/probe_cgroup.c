@@ -22,11 +22,11 @@
 static const char *const wanted[] = { "memory", "pids", "cpu" };
 
 struct layout {
-	char v2[WARD_PATH_MAX];			   /* where cgroup2 is mounted; empty: nowhere */
-	char v2_home[WARD_PATH_MAX];		   /* where the caller would make groups */
-	char v2_controllers[256];		   /* of that group, with blanks around each */
+	char v2[WARD_PATH_MAX];                    /* where cgroup2 is mounted; empty: nowhere */
+	char v2_home[WARD_PATH_MAX];               /* where the caller would make groups */
+	char v2_controllers[256];                  /* of that group, with blanks around each */
 	char v1[ARRAY_LEN(wanted)][WARD_PATH_MAX]; /* the same on v1, per wanted controller */
-	char v1_all[136];			   /* all controllers on v1: "cpu, memory" */
+	char v1_all[136];                          /* all controllers on v1: "cpu, memory" */
 };
 
 /* Is @name one of the comma-separated @list? */

@@ -15,15 +15,16 @@
 
 #define BIT(cap) (1ULL << (cap))
 
-static const uint64_t kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) | BIT(CAP_FSETID) |
-			     BIT(CAP_KILL) | BIT(CAP_SETUID) | BIT(CAP_SETGID) | BIT(CAP_SETPCAP) |
-			     BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_CHROOT);
+static const uint64_t kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FOWNER) |
+			     BIT(CAP_FSETID) | BIT(CAP_KILL) | BIT(CAP_SETUID) | BIT(CAP_SETGID) |
+			     BIT(CAP_SETPCAP) | BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_CHROOT);
 
 int jail_caps(struct err *e)
 {
 	int r;
 
-	/* The bounding set is what root gets back at every exec. Stop at the first unknown number. */
+	/* The bounding set is what root gets back at every exec. Stop at the first unknown number.
+	 */
 	for (unsigned cap = 0; cap < 64; cap++) {
 		if (kept & BIT(cap))
 			continue;

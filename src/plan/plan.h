@@ -54,8 +54,9 @@ enum root_kind { ROOT_HOST, ROOT_DIR, ROOT_LAYERS };
 
 struct plan_root {
 	enum root_kind kind;
-	const char *name;                /* as the user wrote it: "host", "dir:/x", "alpine:3" */
-	const char *layers[LAYERS_MAX];  /* host directories, uppermost first; ROOT_HOST: the skeleton */
+	const char *name; /* as the user wrote it: "host", "dir:/x", "alpine:3" */
+	const char *
+		layers[LAYERS_MAX]; /* host directories, uppermost first; ROOT_HOST: the skeleton */
 	unsigned layer_count;
 };
 
@@ -76,15 +77,15 @@ struct plan {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* "K=V", NULL-terminated: all that the command gets */
 	const char *workdir;     /* NULL: the template's, or "/" ; workspace tier: the workspace */
-	const char *user;        /* "0", "1000:1000", a name from the template's passwd; NULL: its root */
+	const char *user; /* "0", "1000:1000", a name from the template's passwd; NULL: its root */
 	const char *hostname;
 	bool tty;
 	bool keep;
 	bool report; /* somebody will read the resource use: collect what costs extra */
 
 	/*
-	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root. These
-	 * two, the root and what a template says are filled after prepare: see core/run.c.
+	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root.
+	 * These two, the root and what a template says are filled after prepare: see core/run.c.
 	 */
 	uint32_t id_base;
 	unsigned slot;

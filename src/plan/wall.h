@@ -17,7 +17,7 @@ enum wall {
 	WALL_COUNT,
 };
 
-const char *wall_name(enum wall w);                     /* "container"; "none" for WALL_NONE */
+const char *wall_name(enum wall w);                    /* "container"; "none" for WALL_NONE */
 int wall_parse(const char *text, enum wall *ret_wall); /* -EINVAL */
 
 #endif

@@ -23,11 +23,11 @@ enum pull { PULL_NONE, PULL_RISK, PULL_PLACE, PULL_COST };
 
 /* One row of the table in rules.c. */
 struct policy_rule {
-	const char *id;		   /* "R1.generated"; stable: it is in records and in the docs */
-	const char *covers;	   /* which rows and rules of the risk document */
+	const char *id;            /* "R1.generated"; stable: it is in records and in the docs */
+	const char *covers;        /* which rows and rules of the risk document */
 	uint8_t when[TRAIT_COUNT]; /* a bit per value that matches; 0: any value */
-	enum wall least;	   /* WALL_NONE: demands nothing */
-	unsigned beside;	   /* of js and wasm, those that satisfy the demand as well */
+	enum wall least;           /* WALL_NONE: demands nothing */
+	unsigned beside;           /* of js and wasm, those that satisfy the demand as well */
 	unsigned cannot;   /* walls that cannot do it at all; no accepted risk changes that */
 	enum wall best[2]; /* recommended, the first choice first */
 	enum pull pull;
@@ -40,35 +40,35 @@ const struct policy_rule *policy_rules(unsigned *ret_count);
 
 struct policy_input {
 	struct traits traits;
-	enum wall asked;	 /* named by hand; WALL_NONE: choose */
+	enum wall asked;         /* named by hand; WALL_NONE: choose */
 	const char *accept_risk; /* the reason given with --accept-risk; NULL: not given */
-	unsigned available;	 /* WALL_BIT()s that this host and build offer for this command */
+	unsigned available;      /* WALL_BIT()s that this host and build offer for this command */
 	/* Optional, [WALL_COUNT]: what is missing for each wall that is not available. */
 	const char *const *missing;
 };
 
 enum refusal {
 	REFUSED_NO = 0,
-	REFUSED_WEAK,	  /* -EPERM: the named wall is below the demand, and no risk was accepted */
-	REFUSED_ABSENT,	  /* -ENODEV: no wall that would do is available, or the named one is not */
+	REFUSED_WEAK,     /* -EPERM: the named wall is below the demand, and no risk was accepted */
+	REFUSED_ABSENT,   /* -ENODEV: no wall that would do is available, or the named one is not */
 	REFUSED_CONFLICT, /* -EINVAL: the traits, or the traits and the named wall, contradict */
-	REFUSED_INPUT,	  /* -EINVAL: --accept-risk without a reason */
+	REFUSED_INPUT,    /* -EINVAL: --accept-risk without a reason */
 };
 
 const char *refusal_name(enum refusal r); /* "no", "too-weak", "not-available", ... */
 
 struct decision {
 	struct traits traits; /* as read: nothing in it is unset but the load */
-	unsigned safe;	      /* walls that every fired rule accepts */
-	unsigned able;	      /* walls that can do what was asked */
+	unsigned safe;        /* walls that every fired rule accepts */
+	unsigned able;        /* walls that can do what was asked */
 	enum wall least;      /* the lowest of safe & able; WALL_NONE when they contradict */
 	enum wall recommended;
 	enum wall chosen; /* WALL_NONE when refused */
 	const struct policy_rule *fired[POLICY_FIRED_MAX];
 	unsigned fired_count;
-	bool by_operator;	   /* named by hand, and the rules did not confirm it */
+	bool by_operator;          /* named by hand, and the rules did not confirm it */
 	const char *accepted_risk; /* input's reason, when the wall needed it; borrowed */
-	bool risk_unused;	   /* a reason was given and nothing needed it */
+	bool risk_unused;          /* a reason was given and nothing needed it */
 	enum refusal refused;
 	char why[POLICY_WHY_MAX]; /* one line; when refused, the same as the error */
 };

@@ -17,11 +17,11 @@ enum trait_data { DATA_UNSET, DATA_PUBLIC, DATA_SENSITIVE };
 enum trait_load { LOAD_UNSET, LOAD_COMPUTE, LOAD_IO };
 
 struct traits {
-	uint8_t code;	    /* enum trait_code: who wrote what runs */
+	uint8_t code;       /* enum trait_code: who wrote what runs */
 	uint8_t tenants;    /* enum trait_tenants: who shares the host */
-	uint8_t data;	    /* enum trait_data: what it touches */
-	uint8_t load;	    /* enum trait_load: what it mostly does */
-	uint8_t gpu;	    /* the rest are 0 or 1: needs a GPU */
+	uint8_t data;       /* enum trait_data: what it touches */
+	uint8_t load;       /* enum trait_load: what it mostly does */
+	uint8_t gpu;        /* the rest are 0 or 1: needs a GPU */
 	uint8_t kubernetes; /* Kubernetes places it */
 	uint8_t fast_start; /* must start in less than 10 ms */
 	uint8_t compliance; /* somebody audits the isolation */
@@ -46,7 +46,7 @@ enum { TRAIT_VALUES_MAX = 5 }; /* values of one trait, "unset" included */
 
 /* One option of `ward advise` and `ward run`; their help and completion are made from these. */
 struct trait_option {
-	const char *name;		      /* "code"; the option is "--code" */
+	const char *name;                     /* "code"; the option is "--code" */
 	const char *values[TRAIT_VALUES_MAX]; /* by value, [0] is NULL; all NULL: a flag */
 	const char *accepts; /* "none, trusted, generated or plugin"; NULL: a flag */
 	const char *help;

@@ -39,7 +39,7 @@ static void say_walls(struct decision *d, unsigned mask, const char *last)
 			continue;
 		mask &= ~WALL_BIT(w);
 		say(d, "%s%s", wall_name((enum wall)w),
-			!mask		    ? ""
+			!mask               ? ""
 			: mask & (mask - 1) ? ", "
 					    : last);
 	}

@@ -18,7 +18,7 @@
 
 enum {
 	FIELD_HEAD = 6,
-	SMALL = FRAME_HEAD + 64,			/* a message of numbers alone */
+	SMALL = FRAME_HEAD + 64,                        /* a message of numbers alone */
 	REQUEST = FRAME_HEAD + 3 * WARD_PATH_MAX + 256, /* path, second path, user, numbers */
 	QUEUE_STEP = 64 * 1024,
 	FDS_OF_START = 3,

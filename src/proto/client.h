@@ -22,7 +22,7 @@
  * so go on receiving until that says -ENOTCONN.
  */
 struct proto_conn {
-	int fd;	      /* borrowed */
+	int fd;       /* borrowed */
 	bool deaf;    /* sending has failed; what it said before can still be received */
 	bool broken;  /* it broke the protocol */
 	uint8_t *out; /* what could not be sent yet; NULL for most of a life */
@@ -41,13 +41,13 @@ static inline bool proto_conn_wants_write(const struct proto_conn *c)
 int proto_conn_flush(struct proto_conn *c, struct err *e);
 
 struct proto_start {
-	uint32_t stream;	 /* not 0, and not in use */
-	uint16_t flags;		 /* START_*, without START_MORE */
+	uint32_t stream;         /* not 0, and not in use */
+	uint16_t flags;          /* START_*, without START_MORE */
 	const char *const *argv; /* NULL-terminated, at least one */
-	const char *const *env;	 /* "K=V", NULL-terminated; NULL: none */
-	const char *cwd;	 /* NULL: the agent's own, "/" */
-	const char *user;	 /* "0", "1000:100", "name", "name:group"; NULL: the agent's own */
-	uint16_t rows, cols;	 /* START_PTY; 0: the terminal's default */
+	const char *const *env;  /* "K=V", NULL-terminated; NULL: none */
+	const char *cwd;         /* NULL: the agent's own, "/" */
+	const char *user;        /* "0", "1000:100", "name", "name:group"; NULL: the agent's own */
+	uint16_t rows, cols;     /* START_PTY; 0: the terminal's default */
 	uint32_t window; /* bytes of stdout, and of stderr, to send unasked; 0: FLOW_WINDOW */
 };
 
@@ -95,9 +95,9 @@ struct proto_exit {
 	uint64_t user_us, system_us, peak_kb;
 };
 
-struct proto_failed {	       /* ERROR and START_FAILED */
-	int code;	       /* an errno value, 1..4095 */
-	bool soft;	       /* ERROR: the stream goes on */
+struct proto_failed {          /* ERROR and START_FAILED */
+	int code;              /* an errno value, 1..4095 */
+	bool soft;             /* ERROR: the stream goes on */
 	enum start_step step;  /* START_FAILED */
 	char text[PROTO_TEXT]; /* printable, one line; may be empty */
 };
@@ -113,7 +113,7 @@ struct proto_file { /* OK of STAT, OPENED of READ, ENTRY of LIST */
 struct proto_process { /* ENTRY of PROCS */
 	uint32_t pid, ppid, uid;
 	uint32_t stream; /* 0: not started by a START of this channel */
-	char state;	 /* as ps shows it */
+	char state;      /* as ps shows it */
 	const char *name;
 	const char *cmdline; /* arguments, each ending in NUL; not otherwise checked */
 	uint32_t cmdline_len;
@@ -124,13 +124,13 @@ struct proto_event {
 	enum proto_type
 		type; /* HELLO OK ERROR OPENED DATA END CREDIT ENTRY START_FAILED EXIT EVENT */
 	uint32_t stream;
-	bool of_stderr;	     /* DATA, END */
-	bool has_file;	     /* OK, OPENED, ENTRY: @file is filled */
+	bool of_stderr;      /* DATA, END */
+	bool has_file;       /* OK, OPENED, ENTRY: @file is filled */
 	bool has_process;    /* ENTRY: @process is filled */
 	uint32_t version;    /* HELLO */
-	uint32_t pid;	     /* OPENED of START */
-	uint64_t bytes;	     /* CREDIT; OK of WRITE: how much is in the file */
-	uint32_t cost;	     /* DATA, ENTRY, EVENT: what it takes of the stream's credit */
+	uint32_t pid;        /* OPENED of START */
+	uint64_t bytes;      /* CREDIT; OK of WRITE: how much is in the file */
+	uint32_t cost;       /* DATA, ENTRY, EVENT: what it takes of the stream's credit */
 	const uint8_t *data; /* DATA */
 	uint32_t data_len;
 	struct proto_exit exit;
@@ -138,7 +138,7 @@ struct proto_event {
 	struct proto_file file;
 	struct proto_process process;
 	enum file_change change; /* EVENT */
-	const char *name;	 /* EVENT: relative to the watched directory; "" is itself */
+	const char *name;        /* EVENT: relative to the watched directory; "" is itself */
 };
 
 /*

@@ -14,7 +14,7 @@
 struct flow {
 	uint32_t window; /* as much as may be on the way at one time */
 	uint32_t credit; /* may still be sent (sender), may still arrive (receiver) */
-	uint32_t owed;	 /* receiver: dealt with, and not given back yet */
+	uint32_t owed;   /* receiver: dealt with, and not given back yet */
 };
 
 static inline void flow_init(struct flow *f, uint32_t window)

@@ -35,7 +35,7 @@ struct field {
 	uint16_t tag;
 	uint32_t len; /* TEXT: with its NUL */
 	const uint8_t *data;
-	uint64_t num;	  /* U32, U64 */
+	uint64_t num;     /* U32, U64 */
 	const char *text; /* TEXT: @data, checked to end in its only NUL */
 };
 

@@ -29,7 +29,7 @@ enum {
 
 	START_PTY = 1, /* a terminal for stdin, stdout and stderr */
 	START_STDIO_FDS =
-		2,	/* three descriptors came with the frame: they are stdin, stdout, stderr */
+		2,      /* three descriptors came with the frame: they are stdin, stdout, stderr */
 	START_LAST = 4, /* when this process ends, so does the agent */
 	START_MORE = 8, /* the fields go on in the next START frame of this stream */
 	START_NULL_STDIN = 16, /* pipes: stdin is /dev/null */
@@ -38,7 +38,7 @@ enum {
 
 	FILE_PARENTS = 1,    /* WRITE, MKDIR: make the missing directories above */
 	FILE_APPEND = 2,     /* WRITE: at the end, keep what is there */
-	FILE_NEW = 4,	     /* WRITE: fail when it exists */
+	FILE_NEW = 4,        /* WRITE: fail when it exists */
 	FILE_NOFOLLOW = 8,   /* STAT: the link itself */
 	FILE_RECURSIVE = 16, /* REMOVE, WATCH: and all below */
 

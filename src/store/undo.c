@@ -188,8 +188,8 @@ static int undo_worktree(const struct undo_job *job, const struct undo *u, struc
 
 	if (r < 0)
 		return r;
-	/* What the hook gets is a path: none that leads somewhere else through a symlink. Its end may
-	 * be one, put there by the sandbox: the hook removes the link. */
+	/* What the hook gets is a path: none that leads somewhere else through a symlink. Its end
+	 * may be one, put there by the sandbox: the hook removes the link. */
 	fd = host_openat2(
 		job->state_fd, rest, O_PATH | O_NOFOLLOW, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	if (fd < 0 && fd != -ENOENT)

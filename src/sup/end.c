@@ -40,7 +40,8 @@ static void set(struct run_end *ret, enum end_cause cause, int status, const cha
 	ret->cause = cause;
 	ret->status = status;
 	if (detail && str_copy(ret->detail, sizeof(ret->detail), detail) < 0)
-		snprintf(ret->detail, sizeof(ret->detail), "%.*s", (int)sizeof(ret->detail) - 1, detail);
+		snprintf(ret->detail, sizeof(ret->detail), "%.*s", (int)sizeof(ret->detail) - 1,
+			detail);
 }
 
 static void denials_text(const struct sighting *seen, char *out, size_t cap)
@@ -49,7 +50,8 @@ static void denials_text(const struct sighting *seen, char *out, size_t cap)
 
 	out[0] = '\0';
 	for (unsigned i = 0; i < seen->denial_count && n + 48 < cap; i++)
-		n += (size_t)snprintf(out + n, cap - n, "%s%s", i ? ", " : "", seen->denials[i].what);
+		n += (size_t)snprintf(
+			out + n, cap - n, "%s%s", i ? ", " : "", seen->denials[i].what);
 }
 
 /* The command's own status, as a shell would give it. */
@@ -58,7 +60,8 @@ static int own_status(const struct sighting *seen)
 	return seen->signaled ? STATUS_SIGNAL + seen->code : seen->code;
 }
 
-static bool setup_failed(const struct sighting *seen, const struct trail *trail, struct run_end *ret)
+static bool setup_failed(
+	const struct sighting *seen, const struct trail *trail, struct run_end *ret)
 {
 	if (trail->failed) {
 		ret->step = step_name((enum step)(trail->failed - 1));
@@ -79,17 +82,20 @@ static void silent_end(const struct trail *trail, int first_status, struct run_e
 	char text[120];
 
 	if (WIFSIGNALED(first_status) && trail_current(trail) == STEP_EXEC) {
-		snprintf(text, sizeof(text), "the sandbox's first process was killed by signal %d from outside",
+		snprintf(text, sizeof(text),
+			"the sandbox's first process was killed by signal %d from outside",
 			WTERMSIG(first_status));
 		set(ret, END_KILLED, STATUS_SIGNAL + WTERMSIG(first_status), text);
 		return;
 	}
 	ret->step = step_name(trail_current(trail));
 	if (WIFSIGNALED(first_status))
-		snprintf(text, sizeof(text), "the first process was killed by signal %d during this step",
+		snprintf(text, sizeof(text),
+			"the first process was killed by signal %d during this step",
 			WTERMSIG(first_status));
 	else
-		snprintf(text, sizeof(text), "the first process ended with status %d during this step",
+		snprintf(text, sizeof(text),
+			"the first process ended with status %d during this step",
 			WEXITSTATUS(first_status));
 	set(ret, END_SETUP_FAILED, STATUS_WARD, text);
 }
@@ -116,7 +122,8 @@ static unsigned limits_hit(const struct sighting *seen, const struct usage *usag
 {
 	return (usage->oom_kills || seen->oom_seen ? 1u << END_OUT_OF_MEMORY : 0) |
 	       (usage->pids_refused ? 1u << END_PROCESS_LIMIT : 0) |
-	       (usage->disk_full ? 1u << END_DISK_LIMIT : 0) | (seen->time_over ? 1u << END_TIME_LIMIT : 0) |
+	       (usage->disk_full ? 1u << END_DISK_LIMIT : 0) |
+	       (seen->time_over ? 1u << END_TIME_LIMIT : 0) |
 	       (seen->output_over ? 1u << END_OUTPUT_LIMIT : 0);
 }
 
@@ -134,13 +141,16 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 	if (setup_failed(seen, trail, ret))
 		return;
 	if (seen->time_over) {
-		snprintf(text, sizeof(text), "after %llu ms", (unsigned long long)limits->timeout_ms);
+		snprintf(text, sizeof(text), "after %llu ms",
+			(unsigned long long)limits->timeout_ms);
 		set(ret, END_TIME_LIMIT, STATUS_TIME_LIMIT, text);
 	} else if (seen->output_over) {
-		snprintf(text, sizeof(text), "after %llu bytes", (unsigned long long)limits->output_bytes);
+		snprintf(text, sizeof(text), "after %llu bytes",
+			(unsigned long long)limits->output_bytes);
 		set(ret, END_OUTPUT_LIMIT, STATUS_SIGNAL + SIGKILL, text);
 	} else if (seen->oom_seen || (usage->oom_kills && (failed || !ended))) {
-		snprintf(text, sizeof(text), "of %llu bytes", (unsigned long long)limits->memory_bytes);
+		snprintf(text, sizeof(text), "of %llu bytes",
+			(unsigned long long)limits->memory_bytes);
 		set(ret, END_OUT_OF_MEMORY, STATUS_SIGNAL + SIGKILL, text);
 	} else if (seen->operator_killed) {
 		snprintf(text, sizeof(text), "signal %d", seen->operator_signal);
@@ -156,7 +166,8 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 			(unsigned long long)usage->pids_refused);
 		set(ret, END_PROCESS_LIMIT, own_status(seen), text);
 	} else if (failed && usage->disk_full) {
-		snprintf(text, sizeof(text), "of %llu bytes", (unsigned long long)limits->disk_bytes);
+		snprintf(text, sizeof(text), "of %llu bytes",
+			(unsigned long long)limits->disk_bytes);
 		set(ret, END_DISK_LIMIT, own_status(seen), text);
 	} else {
 		own_end(seen, ret);

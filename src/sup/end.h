@@ -40,8 +40,8 @@ struct sighting {
 	char start_text[200];
 
 	bool time_over, output_over, oom_seen; /* then the sandbox was killed for it */
-	bool operator_killed;                  /* a signal to ward could not be passed on, or insisted */
-	int operator_signal;                   /* the last signal that was passed on; 0: none */
+	bool operator_killed; /* a signal to ward could not be passed on, or insisted */
+	int operator_signal;  /* the last signal that was passed on; 0: none */
 	uint64_t output_bytes;
 	int output_lost; /* errno: what the command wrote could not be written on */
 	bool killed;     /* by ward: what its processes used is not known in full */
@@ -51,12 +51,13 @@ struct sighting {
 
 struct run_end {
 	enum end_cause cause;
-	char detail[300];    /* what was denied, which step failed, which signal */
-	const char *step;    /* setup-failed only */
-	int status;          /* the exit status of `ward run` */
+	char detail[300]; /* what was denied, which step failed, which signal */
+	const char *step; /* setup-failed only */
+	int status;       /* the exit status of `ward run` */
 	bool has_code, has_signal;
 	int code;
-	unsigned limits_hit; /* bits of 1 << END_...: limits that were reached, whatever ended the run */
+	unsigned limits_hit; /* bits of 1 << END_...: limits that were reached, whatever ended the
+				run */
 	struct usage usage;
 };
 

@@ -36,7 +36,10 @@ static const struct {
 	const char *want_detail; /* NULL: any */
 } cases[] = {
 	{ .name = "exit 0", .seen = { .exited = true }, .want = END_EXITED },
-	{ .name = "exit 7", .seen = { .exited = true, .code = 7 }, .want = END_EXITED, .want_status = 7 },
+	{ .name = "exit 7",
+		.seen = { .exited = true, .code = 7 },
+		.want = END_EXITED,
+		.want_status = 7 },
 	{ .name = "a signal of its own",
 		.seen = { .signaled = true, .code = SIGKILL },
 		.want = END_SIGNALED,
@@ -156,10 +159,12 @@ static void one_cause_follows(void **state)
 		trail_begin(&trail, cases[i].last);
 		if (cases[i].step_failed)
 			trail_fail(&trail, &e);
-		end_judge(&cases[i].seen, &cases[i].usage, &trail, cases[i].first_status, &limits, &end);
+		end_judge(&cases[i].seen, &cases[i].usage, &trail, cases[i].first_status, &limits,
+			&end);
 		if (end.cause != cases[i].want || end.status != cases[i].want_status)
-			fail_msg("%s: %s with %d, not %s with %d", cases[i].name, end_cause_name(end.cause),
-				end.status, end_cause_name(cases[i].want), cases[i].want_status);
+			fail_msg("%s: %s with %d, not %s with %d", cases[i].name,
+				end_cause_name(end.cause), end.status,
+				end_cause_name(cases[i].want), cases[i].want_status);
 		if (cases[i].want_detail)
 			assert_string_equal(end.detail, cases[i].want_detail);
 		assert_true((end.cause == END_SETUP_FAILED) == (end.step != NULL));
@@ -171,7 +176,8 @@ static void every_cause_has_a_name(void **state)
 	(void)state;
 	for (int i = 0; i < END_CAUSES; i++)
 		for (int k = 0; k < i; k++)
-			assert_string_not_equal(end_cause_name((enum end_cause)i), end_cause_name((enum end_cause)k));
+			assert_string_not_equal(end_cause_name((enum end_cause)i),
+				end_cause_name((enum end_cause)k));
 }
 
 int main(void)

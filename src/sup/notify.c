@@ -42,7 +42,8 @@ static void describe(const struct seccomp_data *data, char *out, size_t cap)
 	if (!name)
 		snprintf(out, cap, "call %d", data->nr);
 	else if (str_eq(name, "socket"))
-		snprintf(out, cap, "socket family %d type %d", (int)data->args[0], (int)(data->args[1] & 0xf));
+		snprintf(out, cap, "socket family %d type %d", (int)data->args[0],
+			(int)(data->args[1] & 0xf));
 	else if (str_eq(name, "socketpair"))
 		snprintf(out, cap, "socketpair family %d", (int)data->args[0]);
 	else if (str_eq(name, "ioctl"))
@@ -71,7 +72,8 @@ bool notify_answer(int fd, struct sighting *seen)
 	/* The kernel insists on zeroed memory. */
 	memset(&request, 0, sizeof(request));
 	if (ioctl(fd, SECCOMP_IOCTL_NOTIF_RECV, &request) < 0)
-		return errno == EINTR || errno == ENOENT; /* ENOENT: the caller was killed meanwhile */
+		return errno == EINTR ||
+		       errno == ENOENT; /* ENOENT: the caller was killed meanwhile */
 	describe(&request.data, what, sizeof(what));
 	note(seen, what);
 	memset(&reply, 0, sizeof(reply));

@@ -37,7 +37,8 @@ void sink_open(struct sink *s, int fd)
 		s->most = RELAY_BYTES; /* a file never makes anyone wait for a reader */
 	if (!S_ISCHR(st.st_mode) && !S_ISFIFO(st.st_mode))
 		return;
-	/* Opened anew it has flags of its own. Where that is not allowed, POLLOUT promises PIPE_BUF. */
+	/* Opened anew it has flags of its own. Where that is not allowed, POLLOUT promises
+	 * PIPE_BUF. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	again = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (again >= 0)
@@ -57,7 +58,8 @@ ssize_t sink_write(const struct sink *s, const void *data, size_t len)
 
 	if (len > s->most)
 		len = s->most;
-	n = s->socket ? send(s->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) : write(s->fd, data, len);
+	n = s->socket ? send(s->fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL)
+		      : write(s->fd, data, len);
 	return n < 0 ? -errno : n;
 }
 
@@ -76,7 +78,8 @@ static int open_to_all(int fd, bool needed, struct err *e)
 {
 	if (needed && fchmod(fd, 0666) < 0 && errno != EPERM)
 		return err_set(e, errno, "opening a pipe to the sandbox");
-	return 0; /* EPERM: another user's pipe; /dev/stdout does not work then, the descriptor does */
+	return 0; /* EPERM: another user's pipe; /dev/stdout does not work then, the descriptor does
+		   */
 }
 
 static int make_pipe(int ret[2], bool reopen, struct err *e)
@@ -146,7 +149,8 @@ static bool same_target(void)
 {
 	struct stat a, b;
 
-	return fstat(1, &a) == 0 && fstat(2, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return fstat(1, &a) == 0 && fstat(2, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 int stdio_open(struct stdio *s, uint64_t out_max, bool reopen, struct err *e)
@@ -198,8 +202,8 @@ static unsigned relay_poll(const struct relay *r, struct pollfd *p)
 {
 	if (r->from < 0)
 		return 0;
-	*p = r->len ? (struct pollfd){ .fd = r->to.fd, .events = POLLOUT } :
-		      (struct pollfd){ .fd = r->from, .events = POLLIN };
+	*p = r->len ? (struct pollfd){ .fd = r->to.fd, .events = POLLOUT }
+		    : (struct pollfd){ .fd = r->from, .events = POLLIN };
 	return 1;
 }
 
@@ -252,7 +256,8 @@ static void count_out(struct stdio *s, struct relay *r)
 	s->out_bytes += r->len;
 	if (!s->out_max || s->out_bytes <= s->out_max)
 		return;
-	r->len -= (size_t)(s->out_bytes - s->out_max) < r->len ? (size_t)(s->out_bytes - s->out_max) : r->len;
+	r->len -= (size_t)(s->out_bytes - s->out_max) < r->len ? (size_t)(s->out_bytes - s->out_max)
+							       : r->len;
 	s->out_bytes = s->out_max;
 	s->over = true;
 }

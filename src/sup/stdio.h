@@ -38,7 +38,7 @@ struct relay {
 };
 
 struct stdio {
-	int give[3];           /* for the command; -1 after stdio_given() */
+	int give[3]; /* for the command; -1 after stdio_given() */
 	bool give_is_ours[3];
 	struct relay in, out[2];
 	uint64_t out_bytes, out_max; /* max 0: no limit */

@@ -57,7 +57,8 @@ static int catch_signals(struct sup *s, struct err *e)
 	for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++)
 		sigaddset(&set, passed_on[i]);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN); /* a reader that goes away is an error of write(), not ward's end */
+	signal(SIGPIPE,
+		SIG_IGN); /* a reader that goes away is an error of write(), not ward's end */
 	s->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (s->signals < 0)
 		return err_set(e, errno, "signalfd");
@@ -134,7 +135,8 @@ static void kill_box(struct sup *s)
 
 static void pass_signal(struct sup *s, int sig)
 {
-	/* From a terminal these go to everything in the foreground; from kill(1), to one process. */
+	/* From a terminal these go to everything in the foreground; from kill(1), to one process.
+	 */
 	bool group = sig == SIGINT || sig == SIGQUIT;
 
 	if (sig == SIGWINCH) {
@@ -234,10 +236,11 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 		s->seen->start_failed = true;
 		s->seen->start_status = proto_failed_status(&ev->failed);
 		if (ev->failed.text[0])
-			str_fmt(s->seen->start_text, sizeof(s->seen->start_text), "%s", ev->failed.text);
+			str_fmt(s->seen->start_text, sizeof(s->seen->start_text), "%s",
+				ev->failed.text);
 		else
-			snprintf(s->seen->start_text, sizeof(s->seen->start_text), "%s: %s", s->plan->argv[0],
-				strerror(ev->failed.code));
+			snprintf(s->seen->start_text, sizeof(s->seen->start_text), "%s: %s",
+				s->plan->argv[0], strerror(ev->failed.code));
 		break;
 	case PROTO_DATA:
 		tty_output(s, ev);
@@ -288,7 +291,8 @@ static void tty_input(struct sup *s)
 		proto_send_end(&s->conn, STREAM, NULL);
 		return;
 	}
-	if (flow_take(&s->in, (uint32_t)n) < 0 || proto_send_data(&s->conn, STREAM, data, (size_t)n, NULL) < 0)
+	if (flow_take(&s->in, (uint32_t)n) < 0 ||
+		proto_send_data(&s->conn, STREAM, data, (size_t)n, NULL) < 0)
 		s->in_open = false;
 }
 
@@ -353,13 +357,15 @@ static unsigned fill_polls(struct sup *s, struct pollfd *p)
 
 	p[AT_END] = (struct pollfd){ .fd = s->fds->pidfd, .events = POLLIN };
 	p[AT_SIGNALS] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
-	p[AT_CHANNEL] = (struct pollfd){ .fd = s->channel_open ? s->fds->channel : -1, .events = POLLIN };
+	p[AT_CHANNEL] =
+		(struct pollfd){ .fd = s->channel_open ? s->fds->channel : -1, .events = POLLIN };
 	if (proto_conn_wants_write(&s->conn))
 		p[AT_CHANNEL].events |= POLLOUT;
 	p[AT_NOTIFY] = (struct pollfd){ .fd = s->fds->notify, .events = POLLIN };
 	p[AT_OOM] = (struct pollfd){ .fd = s->seen->oom_seen ? -1 : s->fds->oom, .events = POLLIN };
 	p[AT_TTY] = (struct pollfd){ .fd = tty_in ? 0 : -1, .events = POLLIN };
-	p[AT_SHOWN] = (struct pollfd){ .fd = s->shown.len ? s->shown.to.fd : -1, .events = POLLOUT };
+	p[AT_SHOWN] =
+		(struct pollfd){ .fd = s->shown.len ? s->shown.to.fd : -1, .events = POLLOUT };
 	return AT_STDIO + stdio_polls(&s->io, p + AT_STDIO);
 }
 
@@ -371,7 +377,8 @@ static void handle(struct sup *s, const struct pollfd *p, unsigned count)
 		proto_conn_flush(&s->conn, NULL);
 	if (p[AT_CHANNEL].revents & ~POLLOUT)
 		read_channel(s);
-	if (p[AT_NOTIFY].revents && ((p[AT_NOTIFY].revents & POLLHUP) || !notify_answer(s->fds->notify, s->seen)))
+	if (p[AT_NOTIFY].revents &&
+		((p[AT_NOTIFY].revents & POLLHUP) || !notify_answer(s->fds->notify, s->seen)))
 		box_close_notify(s->box);
 	if (p[AT_OOM].revents)
 		read_oom(s);
@@ -423,7 +430,8 @@ static void deliver(struct sup *s)
 		unsigned count = fill_polls(s, p);
 		int n;
 
-		p[AT_END].fd = p[AT_CHANNEL].fd = p[AT_NOTIFY].fd = p[AT_OOM].fd = p[AT_TTY].fd = -1;
+		p[AT_END].fd = p[AT_CHANNEL].fd = p[AT_NOTIFY].fd = p[AT_OOM].fd = p[AT_TTY].fd =
+			-1;
 		if (count == AT_STDIO && !s->shown.len)
 			return;
 		n = poll(p, count, s->killed ? 0 : s->deadline_ns ? ms_until(s->deadline_ns) : -1);
@@ -514,8 +522,8 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 	return 0;
 }
 
-int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *hooks, struct trail *trail,
-	struct sighting *ret_seen, struct run_end *ret, struct err *e)
+int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *hooks,
+	struct trail *trail, struct sighting *ret_seen, struct run_end *ret, struct err *e)
 {
 	struct sup *s = calloc(1, sizeof(*s));
 	int r;
@@ -531,7 +539,8 @@ int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *ho
 	s->end = ret;
 	s->signals = -1;
 	s->io = (struct stdio){ .give = { -1, -1, -1 } };
-	s->io.in = s->io.out[0] = s->io.out[1] = s->shown = (struct relay){ .from = -1, .to = { .fd = -1 } };
+	s->io.in = s->io.out[0] = s->io.out[1] = s->shown =
+		(struct relay){ .from = -1, .to = { .fd = -1 } };
 	r = begin(s, trail, e);
 	if (r == 0) {
 		trail_begin(trail, STEP_RUN);

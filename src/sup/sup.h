@@ -29,7 +29,7 @@ enum { SUP_LATE_MS = 20 };
  * returns; box_stop() is still the caller's. Fails only when nothing was started; everything else
  * is an end, told in @ret.
  */
-int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *hooks, struct trail *trail,
-	struct sighting *ret_seen, struct run_end *ret, struct err *e);
+int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *hooks,
+	struct trail *trail, struct sighting *ret_seen, struct run_end *ret, struct err *e);
 
 #endif

@@ -33,24 +33,79 @@ enum { ETC_DEPTH_MAX = 8, ABANDONED_S = 3600 };
 
 /* What programs look up in /etc and may be shown: no passwords, no keys, no service's settings. */
 static const char *const etc_entries[] = {
-	"alternatives", "bash.bashrc", "bash_completion.d", "ca-certificates", "ca-certificates.conf",
-	"debian_version", "default/locale", "ethertypes", "fonts", "gai.conf", "groff", "group", "host.conf",
-	"inputrc", "java-*", "ld-musl-*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "locale.alias",
-	"locale.conf", "localtime", "magic", "magic.mime", "mailcap", "mime.types", "mke2fs.conf",
-	"networks", "nsswitch.conf", "os-release", "passwd", "perl", "profile", "profile.d", "protocols",
-	"python3*", "rpc", "services", "shells", "skel", "ssl/certs", "ssl/openssl.cnf", "terminfo",
-	"timezone", "vim", "xattr.conf",
+	"alternatives",
+	"bash.bashrc",
+	"bash_completion.d",
+	"ca-certificates",
+	"ca-certificates.conf",
+	"debian_version",
+	"default/locale",
+	"ethertypes",
+	"fonts",
+	"gai.conf",
+	"groff",
+	"group",
+	"host.conf",
+	"inputrc",
+	"java-*",
+	"ld-musl-*",
+	"ld.so.cache",
+	"ld.so.conf",
+	"ld.so.conf.d",
+	"locale.alias",
+	"locale.conf",
+	"localtime",
+	"magic",
+	"magic.mime",
+	"mailcap",
+	"mime.types",
+	"mke2fs.conf",
+	"networks",
+	"nsswitch.conf",
+	"os-release",
+	"passwd",
+	"perl",
+	"profile",
+	"profile.d",
+	"protocols",
+	"python3*",
+	"rpc",
+	"services",
+	"shells",
+	"skel",
+	"ssl/certs",
+	"ssl/openssl.cnf",
+	"terminfo",
+	"timezone",
+	"vim",
+	"xattr.conf",
 };
 
 static const struct {
 	const char *path;
 	mode_t mode;
 } dirs[] = {
-	{ "usr", 0755 }, { "opt", 0755 }, { "etc", 0755 }, { "etc/default", 0755 }, { "etc/ssl", 0755 },
-	{ "proc", 0555 }, { "sys", 0555 }, { "dev", 0755 }, { "run", 0755 }, { "tmp", 01777 },
-	{ "home", 0755 }, { "root", 0700 }, { "mnt", 0755 }, { "media", 0755 }, { "srv", 0755 },
-	{ "var", 0755 }, { "var/tmp", 01777 }, { "var/lib", 0755 }, { "var/log", 0755 },
-	{ "var/cache", 0755 }, { "var/spool", 0755 },
+	{ "usr", 0755 },
+	{ "opt", 0755 },
+	{ "etc", 0755 },
+	{ "etc/default", 0755 },
+	{ "etc/ssl", 0755 },
+	{ "proc", 0555 },
+	{ "sys", 0555 },
+	{ "dev", 0755 },
+	{ "run", 0755 },
+	{ "tmp", 01777 },
+	{ "home", 0755 },
+	{ "root", 0700 },
+	{ "mnt", 0755 },
+	{ "media", 0755 },
+	{ "srv", 0755 },
+	{ "var", 0755 },
+	{ "var/tmp", 01777 },
+	{ "var/lib", 0755 },
+	{ "var/log", 0755 },
+	{ "var/cache", 0755 },
+	{ "var/spool", 0755 },
 };
 
 static const struct {
@@ -84,7 +139,8 @@ static void signature(char ret[17])
 	sha256_add(&s, SKELETON_VERSION, sizeof(SKELETON_VERSION));
 	add_stamp(&s, "/etc");
 	for (size_t i = 0; i < ARRAY_LEN(etc_entries); i++)
-		if (!strchr(etc_entries[i], '*') && str_fmt(path, sizeof(path), "/etc/%s", etc_entries[i]) == 0)
+		if (!strchr(etc_entries[i], '*') &&
+			str_fmt(path, sizeof(path), "/etc/%s", etc_entries[i]) == 0)
 			add_stamp(&s, path);
 	sha256_end_hex(&s, hex);
 	memcpy(ret, hex, 16);
@@ -119,7 +175,8 @@ static int copy_folder(int from, const char *name, int to, unsigned depth, struc
 {
 	own_fd int source = host_openat(from, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	int r = source < 0 ? source : host_mkdirat(to, name, 0755);
-	own_fd int target = r < 0 ? r : host_openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	own_fd int target =
+		r < 0 ? r : host_openat(to, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
 	struct dirent *entry;
 	DIR *d;
 
@@ -142,13 +199,16 @@ static int copy_entry(int from, const char *name, int to, unsigned depth, struct
 	int r;
 
 	if (fstatat(from, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT || errno == EACCES ? 0 : err_set(e, errno, "looking at %s in /etc", name);
+		return errno == ENOENT || errno == EACCES
+			       ? 0
+			       : err_set(e, errno, "looking at %s in /etc", name);
 	if (S_ISREG(st.st_mode))
 		return st.st_mode & S_IROTH ? copy_file(from, name, &st, to, e) : 0;
 	if (S_ISDIR(st.st_mode)) {
 		bool open_to_all = (st.st_mode & (S_IROTH | S_IXOTH)) == (S_IROTH | S_IXOTH);
 
-		return open_to_all && depth < ETC_DEPTH_MAX ? copy_folder(from, name, to, depth, e) : 0;
+		return open_to_all && depth < ETC_DEPTH_MAX ? copy_folder(from, name, to, depth, e)
+							    : 0;
 	}
 	if (!S_ISLNK(st.st_mode))
 		return 0;
@@ -201,8 +261,8 @@ static int copy_etc(int root, struct err *e)
 	if (from < 0 || to < 0)
 		return err_set(e, from < 0 ? -from : -to, "opening /etc");
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(etc_entries); i++)
-		r = strchr(etc_entries[i], '*') ? copy_matching(from, etc_entries[i], to, e) :
-						  copy_listed(from, etc_entries[i], to, e);
+		r = strchr(etc_entries[i], '*') ? copy_matching(from, etc_entries[i], to, e)
+						: copy_listed(from, etc_entries[i], to, e);
 	return r;
 }
 
@@ -220,7 +280,8 @@ static int copy_top_links(int root, struct err *e)
 
 		if (fstatat(top, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue; /* this host has none */
-		r = S_ISLNK(st.st_mode) ? copy_link(top, names[i], root) : host_mkdirat(root, names[i], 0755);
+		r = S_ISLNK(st.st_mode) ? copy_link(top, names[i], root)
+					: host_mkdirat(root, names[i], 0755);
 		if (r < 0)
 			return err_set(e, -r, "making /%s of the host template", names[i]);
 	}
@@ -257,7 +318,8 @@ static int fill(const char *root, struct err *e)
 }
 
 /* Made under a name of its own, then renamed; whoever comes second throws its own away. */
-static int build(const char *parent, const char *path, int (*make)(const char *, struct err *), struct err *e)
+static int build(const char *parent, const char *path, int (*make)(const char *, struct err *),
+	struct err *e)
 {
 	char temp[WARD_PATH_MAX], id[ID_LEN + 1];
 	int r = tree_make(parent, 0700, e);
@@ -296,14 +358,16 @@ static int fill_dev(const char *root, struct err *e)
 		{ "urandom", 1, 9 }, { "tty", 5, 0 } };
 	static const struct {
 		const char *name, *target;
-	} links[] = { { "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
-		{ "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" } };
+	} links[] = { { "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" },
+		{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
+		{ "ptmx", "pts/ptmx" } };
 	static const char *const points[] = { "pts", "shm", "mqueue" };
 	own_fd int fd = host_open(root, O_RDONLY | O_DIRECTORY, 0);
 	int r = fd < 0 ? fd : 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(nodes); i++) {
-		r = host_mknodat(fd, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor));
+		r = host_mknodat(
+			fd, nodes[i].name, S_IFCHR | 0666, makedev(nodes[i].major, nodes[i].minor));
 		if (r == 0 && fchmodat(fd, nodes[i].name, 0666, 0) < 0)
 			r = -errno;
 	}
@@ -348,7 +412,8 @@ static bool is_abandoned(int dir, const char *name)
 {
 	struct stat st;
 
-	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && time(NULL) - st.st_mtim.tv_sec > ABANDONED_S;
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       time(NULL) - st.st_mtim.tv_sec > ABANDONED_S;
 }
 
 int template_host_sweep(const char *state_dir, struct err *e)
@@ -365,13 +430,15 @@ int template_host_sweep(const char *state_dir, struct err *e)
 		return errno == ENOENT ? 0 : err_set(e, errno, "reading %s", parent);
 	signature(name);
 	while (r == 0 && (entry = readdir(d))) {
-		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") || str_eq(entry->d_name, name))
+		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") ||
+			str_eq(entry->d_name, name))
 			continue;
 		/* One that is being filled right now has another ward's attention. */
 		if (str_after(entry->d_name, ".new-") && !is_abandoned(dirfd(d), entry->d_name))
 			continue;
 		r = str_fmt(path, sizeof(path), "%s/%s", parent, entry->d_name);
-		r = r < 0 ? err_say(e, -r, "a path in %s is too long", parent) : tree_remove(path, e);
+		r = r < 0 ? err_say(e, -r, "a path in %s is too long", parent)
+			  : tree_remove(path, e);
 	}
 	closedir(d);
 	return r;

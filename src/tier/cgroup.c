@@ -101,14 +101,17 @@ static int plan_v1(struct cgroup *cg, const struct plan *plan, const char *table
 		if (!part_needed(plan, (enum cgroup_part)i))
 			continue;
 		r = own_path(table, v1_names[i], own, sizeof(own));
-		/* Where cpu and cpuacct are one hierarchy, one folder is enough for both. */
-		if (i == CGROUP_CPUACCT && cg->path[CGROUP_CPU][0] && same_hierarchy(table))
+		/* Where cpu and cpuacct are one hierarchy, one folder is enough for both; and
+		 * nothing is refused because it cannot be counted. */
+		if (i == CGROUP_CPUACCT &&
+			(r == -ENOENT || (cg->path[CGROUP_CPU][0] && same_hierarchy(table))))
 			continue;
 		if (r == 0)
-			r = str_fmt(cg->path[i], sizeof(cg->path[i]), CGROUP_ROOT "/%s%s%sward-%s", v1_names[i],
-				own, str_eq(own, "/") ? "" : "/", plan->id);
+			r = str_fmt(cg->path[i], sizeof(cg->path[i]), CGROUP_ROOT "/%s%s%sward-%s",
+				v1_names[i], own, str_eq(own, "/") ? "" : "/", plan->id);
 		if (r < 0)
-			return err_say(e, -r, "this host's v1 cgroups have no usable %s controller", v1_names[i]);
+			return err_say(e, -r, "this host's v1 cgroups have no usable %s controller",
+				v1_names[i]);
 	}
 	cg->kind = CGROUP_V1;
 	return 0;
@@ -121,11 +124,13 @@ static int plan_v2(struct cgroup *cg, const struct plan *plan, const char *table
 
 	cg->kind = CGROUP_V2;
 	if (geteuid() == 0) {
-		r = str_fmt(cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "/ward/ward-%s", plan->id);
+		r = str_fmt(
+			cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "/ward/ward-%s", plan->id);
 	} else {
 		r = own_path(table, "", own, sizeof(own));
 		if (r == 0)
-			r = str_fmt(cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "%s/ward-%s", own, plan->id);
+			r = str_fmt(cg->path[0], sizeof(cg->path[0]), CGROUP_ROOT "%s/ward-%s", own,
+				plan->id);
 	}
 	if (r < 0)
 		return err_say(e, -r, "finding this process's own cgroup in /proc/self/cgroup");
@@ -158,7 +163,8 @@ static int find_layout(struct cgroup *cg, const struct plan *plan, struct err *e
 		return err_set(e, (int)-n, "reading /proc/self/cgroup");
 	if (is_fs(CGROUP_ROOT, CGROUP2_SUPER_MAGIC))
 		return plan_v2(cg, plan, table, e);
-	if (is_fs(CGROUP_ROOT "/memory", CGROUP_SUPER_MAGIC) || is_fs(CGROUP_ROOT "/pids", CGROUP_SUPER_MAGIC))
+	if (is_fs(CGROUP_ROOT "/memory", CGROUP_SUPER_MAGIC) ||
+		is_fs(CGROUP_ROOT "/pids", CGROUP_SUPER_MAGIC))
 		return plan_v1(cg, plan, table, e);
 	return err_say(e, ENOENT, "no cgroups are mounted at " CGROUP_ROOT);
 }
@@ -191,10 +197,12 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
-	return 0;
+	/* Only where there is none, or none for us: any other trouble is not a reason to go without. */
+	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
-static int put_u64(const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
+static int put_u64(
+	const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
 {
 	char text[32];
 	int r;
@@ -207,8 +215,8 @@ static int put_u64(const struct cgroup *cg, int part, const char *file, uint64_t
 }
 
 /* Like put_u64, for a file that some kernels do not have. */
-static int put_u64_if_there(const struct cgroup *cg, int part, const char *file, uint64_t value,
-	struct err *e)
+static int put_u64_if_there(
+	const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
 {
 	int r = put_u64(cg, part, file, value, e);
 
@@ -219,6 +227,7 @@ static int open_part(struct cgroup *cg, int part, struct err *e)
 {
 	int r = host_mkdirat(AT_FDCWD, cg->path[part], 0755);
 
+	cg->unusable = r == -EROFS || r == -EACCES || r == -EPERM;
 	if (r < 0)
 		return err_set(e, -r, "making cgroup %s", cg->path[part]);
 	cg->made[part] = true;
@@ -236,14 +245,16 @@ static int watch_oom(struct cgroup *cg, struct err *e)
 	int r;
 
 	if (control < 0)
-		return err_set(e, -control, "opening %s/memory.oom_control", cg->path[CGROUP_MEMORY]);
+		return err_set(
+			e, -control, "opening %s/memory.oom_control", cg->path[CGROUP_MEMORY]);
 	cg->oom = host_eventfd();
 	if (cg->oom < 0)
 		return err_set(e, -cg->oom, "eventfd for out-of-memory events");
 	snprintf(text, sizeof(text), "%d %d", cg->oom, control);
 	r = host_put(cg->dir[CGROUP_MEMORY], "cgroup.event_control", text);
 	if (r < 0)
-		return err_set(e, -r, "asking %s for out-of-memory events", cg->path[CGROUP_MEMORY]);
+		return err_set(
+			e, -r, "asking %s for out-of-memory events", cg->path[CGROUP_MEMORY]);
 	return 0;
 }
 
@@ -255,7 +266,8 @@ static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, st
 	case CGROUP_MEMORY:
 		r = put_u64(cg, part, "memory.limit_in_bytes", l->memory_bytes, e);
 		if (r == 0)
-			r = put_u64_if_there(cg, part, "memory.memsw.limit_in_bytes", l->memory_bytes, e);
+			r = put_u64_if_there(
+				cg, part, "memory.memsw.limit_in_bytes", l->memory_bytes, e);
 		if (r == 0)
 			r = watch_oom(cg, e);
 		break;
@@ -266,10 +278,12 @@ static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, st
 		if (l->cpu_milli)
 			r = put_u64(cg, part, "cpu.cfs_period_us", CPU_PERIOD_US, e);
 		if (l->cpu_milli && r == 0)
-			r = put_u64(cg, part, "cpu.cfs_quota_us", (uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, e);
+			r = put_u64(cg, part, "cpu.cfs_quota_us",
+				(uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, e);
 		/* v2's weight of 100 is v1's 1024 shares. */
 		if (l->cpu_weight && r == 0)
-			r = put_u64(cg, part, "cpu.shares", (uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
+			r = put_u64(cg, part, "cpu.shares",
+				(uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
 		break;
 	default:
 		break;
@@ -297,33 +311,46 @@ static int make_v1(struct cgroup *cg, const struct plan *plan, struct err *e)
 }
 
 /* Child groups get a controller only when their parent hands it down. */
-static int hand_down(const char *parent, struct err *e)
+static int hand_down(struct cgroup *cg, const char *parent, const struct plan *plan, struct err *e)
 {
 	own_fd int dir = host_open(parent, O_RDONLY | O_DIRECTORY, 0);
-	int r;
+	char text[32] = "";
+	int r = 0;
 
 	if (dir < 0)
 		return err_set(e, -dir, "opening cgroup %s", parent);
-	r = host_put(dir, "cgroup.subtree_control", "+memory +pids +cpu");
+	/* Only what is needed: an ordinary user seldom gets cpu delegated. */
+	for (int i = 0; r == 0 && i < CGROUP_CPUACCT; i++) {
+		if (!part_needed(plan, (enum cgroup_part)i))
+			continue;
+		str_fmt(text, sizeof(text), "+%s", v1_names[i]);
+		r = host_put(dir, "cgroup.subtree_control", text);
+	}
+	/* Not there, not ours, or (in a container) a group with processes that are not ours to
+	 * move. */
+	cg->unusable = r == -ENOENT || r == -EACCES || r == -EPERM || r == -EROFS || r == -EBUSY ||
+		       r == -EOPNOTSUPP;
 	if (r < 0)
-		return err_set(e, -r, "handing the memory, pids and cpu controllers down in %s", parent);
+		return err_set(e, -r, "writing %s to %s/cgroup.subtree_control", text, parent);
 	return 0;
 }
 
-static int prepare_v2_root(struct err *e)
+static int prepare_v2_root(struct cgroup *cg, const struct plan *plan, struct err *e)
 {
 	int r = host_mkdirat(AT_FDCWD, CGROUP_ROOT "/ward", 0755);
 
+	cg->unusable = r == -EROFS || r == -EACCES || r == -EPERM;
 	if (r < 0 && r != -EEXIST)
 		return err_set(e, -r, "making cgroup " CGROUP_ROOT "/ward");
-	r = hand_down(CGROUP_ROOT, e);
-	return r < 0 ? r : hand_down(CGROUP_ROOT "/ward", e);
+	r = hand_down(cg, CGROUP_ROOT, plan, e);
+	return r < 0 ? r : hand_down(cg, CGROUP_ROOT "/ward", plan, e);
 }
 
 /* An ordinary user's own group holds this very process, so that moves into a leaf of its own. */
-static int prepare_v2_own(const char *path, struct err *e)
+static int prepare_v2_own(struct cgroup *cg, const struct plan *plan, struct err *e)
 {
-	char parent[512], leaf[512 + 16];
+	const char *path = cg->path[0];
+	char parent[512], leaf[512 + 32];
 	int r = str_copy(parent, sizeof(parent), path);
 
 	if (r == 0) {
@@ -337,9 +364,10 @@ static int prepare_v2_own(const char *path, struct err *e)
 		return err_set(e, -r, "making cgroup %s", leaf);
 	str_fmt(leaf, sizeof(leaf), "%s/ward-self/cgroup.procs", parent);
 	r = host_put(AT_FDCWD, leaf, "0");
+	cg->unusable = r == -EACCES || r == -EPERM;
 	if (r < 0)
 		return err_set(e, -r, "moving into %s", leaf);
-	return hand_down(parent, e);
+	return hand_down(cg, parent, plan, e);
 }
 
 static int limit_v2(struct cgroup *cg, const struct plan_limits *l, struct err *e)
@@ -360,8 +388,8 @@ static int limit_v2(struct cgroup *cg, const struct plan_limits *l, struct err *
 	if (l->cpu_milli && r == 0) {
 		char text[64];
 
-		snprintf(text, sizeof(text), "%" PRIu64 " %d", (uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000,
-			CPU_PERIOD_US);
+		snprintf(text, sizeof(text), "%" PRIu64 " %d",
+			(uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, CPU_PERIOD_US);
 		r = host_put(cg->dir[0], "cpu.max", text);
 		if (r < 0)
 			err_set(e, -r, "writing %s to %s/cpu.max", text, cg->path[0]);
@@ -384,7 +412,7 @@ static int make_v2(struct cgroup *cg, const struct plan *plan, struct err *e)
 	}
 	if (cg->dir[0] >= 0)
 		close(take_fd(&cg->dir[0]));
-	r = geteuid() == 0 ? prepare_v2_root(e) : prepare_v2_own(cg->path[0], e);
+	r = geteuid() == 0 ? prepare_v2_root(cg, plan, e) : prepare_v2_own(cg, plan, e);
 	if (r == 0)
 		r = open_part(cg, 0, e);
 	return r < 0 ? r : limit_v2(cg, &plan->limits, e);
@@ -398,9 +426,16 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
 		r = make_v1(cg, plan, e);
 	else if (cg->kind == CGROUP_V2)
 		r = make_v2(cg, plan, e);
-	if (r < 0)
-		cgroup_drop(cg);
-	return r;
+	if (r == 0)
+		return 0;
+	cgroup_drop(cg);
+	if (!cg->unusable)
+		return r;
+	if (limits_asked(plan))
+		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
+	cgroup_init(cg);
+	/* Only where there is none, or none for us: any other trouble is not a reason to go without. */
+	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
 int cgroup_enter(const int *tasks, unsigned count, struct err *e)
@@ -464,7 +499,8 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 		usage->oom_kills = count_or_0(keyed(memory, "memory.events", "oom_kill"));
 	}
 	if (all && cg->kind == CGROUP_V1)
-		usage->cpu_us = to_us(single(cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
+		usage->cpu_us = to_us(
+			single(cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
 	else if (all && cg->kind == CGROUP_V2)
 		usage->cpu_us = keyed(cg->dir[0], "cpu.stat", "usage_usec");
 	if (pids >= 0) {
@@ -484,7 +520,9 @@ void cgroup_drop(struct cgroup *cg)
 			if (r == 0 || r == -ENOENT)
 				cg->made[i] = false;
 			else
-				nanosleep(&(struct timespec){ .tv_nsec = tries < 20 ? 100000 : 5000000 }, NULL);
+				nanosleep(&(struct timespec){ .tv_nsec = tries < 20 ? 100000
+										    : 5000000 },
+					NULL);
 		}
 		if (cg->dir[i] >= 0)
 			close(take_fd(&cg->dir[i]));
@@ -497,7 +535,8 @@ void cgroup_drop(struct cgroup *cg)
 
 int cgroup_probe(enum cgroup_kind *ret_kind, struct err *e)
 {
-	struct plan plan = { .id = "probe", .limits = { .memory_bytes = 1 << 30, .pids = 64, .memory_asked = true } };
+	struct plan plan = { .id = "probe",
+		.limits = { .memory_bytes = 1 << 30, .pids = 64, .memory_asked = true } };
 	struct cgroup cg;
 	int r = cgroup_plan(&cg, &plan, e);
 

@@ -17,12 +17,13 @@ enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROU
 
 struct cgroup {
 	enum cgroup_kind kind;
-	bool made[CGROUP_PARTS];          /* which folders exist; v2 uses the first only */
-	int dir[CGROUP_PARTS];            /* descriptors of the folders, or -1 */
-	int tasks[CGROUP_PARTS];          /* v1: "tasks" opened for writing, or -1 */
-	char path[CGROUP_PARTS][512];     /* empty: not needed */
-	int oom;                          /* v1: readable after an out-of-memory event, or -1 */
+	bool made[CGROUP_PARTS];      /* which folders exist; v2 uses the first only */
+	int dir[CGROUP_PARTS];        /* descriptors of the folders, or -1 */
+	int tasks[CGROUP_PARTS];      /* v1: "tasks" opened for writing, or -1 */
+	char path[CGROUP_PARTS][512]; /* empty: not needed */
+	int oom;                      /* v1: readable after an out-of-memory event, or -1 */
 	bool memory_limited, pids_limited;
+	bool unusable; /* making them failed for want of rights or controllers */
 };
 
 /* None, nothing open: safe for cgroup_drop(). */
@@ -35,7 +36,11 @@ void cgroup_init(struct cgroup *cg);
  */
 int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e);
 
-/* Makes the folders and sets the limits. On failure nothing is left behind. */
+/*
+ * Makes the folders and sets the limits. On failure nothing is left behind. Where it turns out only
+ * now that this host's cgroups cannot be used (read-only, controllers not handed down), the answer
+ * is that of cgroup_plan(): CGROUP_NONE, or an error when a limit was asked for by hand.
+ */
 int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e);
 
 /*

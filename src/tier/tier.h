@@ -28,7 +28,7 @@ struct box_fds {
 	int pidfd;   /* readable when the sandbox is over */
 	int channel; /* the agent's channel: docs/PROTOCOL.md */
 	int notify;  /* seccomp listener: denied calls arrive here */
-	int oom;     /* readable when memory ran out inside (only where the kernel kills one process) */
+	int oom; /* readable when memory ran out inside (only where the kernel kills one process) */
 };
 
 /* The first message on the channel, before any frame: this byte, with the seccomp listener and,
@@ -48,9 +48,9 @@ int tier_probe(const struct tier_ops *t, struct err *e);
  * A sandbox lives in four calls. prepare checks and looks, and may start a first process that makes
  * its own namespaces and waits; nothing of it outlives this process. box_undo() then tells what
  * start is going to make, so that the caller can write it down first; that happens beside the first
- * process, which has the slowest step of all to do. After start the first process is on its way and its agent will read the channel; a step that
- * fails in that process shows as its end, and box_trail() then says which step. stop undoes and
- * frees everything, from any state.
+ * process, which has the slowest step of all to do. After start the first process is on its way and
+ * its agent will read the channel; a step that fails in that process shows as its end, and
+ * box_trail() then says which step. stop undoes and frees everything, from any state.
  */
 int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 const struct undo *box_undo(const struct box *box, unsigned *ret_count);
@@ -73,7 +73,7 @@ void box_measure(struct box *box, struct usage *ret_usage);
 /* Wait status of the first process, once it is over (pidfd readable); adds what only now is known
  * to what box_measure() told. */
 int box_reap(struct box *box, int *ret_status, struct usage *usage);
-/* What the caller should be told before the start; "" when there is nothing. */
+/* What the caller should be told before the command runs; known after the start. "": nothing. */
 const char *box_warning(const struct box *box);
 /* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */
 int box_keep(struct box *box, struct err *e);

@@ -12,7 +12,7 @@ struct box {
 	const struct tier_ops *ops;
 	const struct plan *plan; /* borrowed */
 	struct box_fds fds;
-	int upper;                     /* the directory that took all writes, or -1 */
+	int upper;                      /* the directory that took all writes, or -1 */
 	struct undo undo[BOX_UNDO_MAX]; /* what start makes; strings belong to the tier's struct */
 	unsigned undo_count;
 	char warning[200];             /* see box_warning() */
@@ -34,7 +34,8 @@ struct tier_ops {
 	/* Required. Can this host build the wall? If not, say what is missing in @e. */
 	int (*probe)(struct err *e);
 	/* Required. Looks and checks; makes nothing that outlives this process. Lists box->undo. */
-	int (*prepare)(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
+	int (*prepare)(
+		const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 	/* Required. On failure, stop() leaves nothing behind: no process, no mount, no file. */
 	int (*start)(struct box *box, struct trail *trail, struct err *e);
 	/* Required. Kills all processes inside; returns when they are gone. Never fails. */
@@ -54,6 +55,9 @@ void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const 
 volatile struct trail *box_share_trail(struct err *e);
 /* Sends BOX_READY with @listener and @upper (-1: none) on @channel; for the first process. */
 int box_send_ready(int channel, int listener, int upper, struct err *e);
+/* The command line and environment of ward are in the first process's memory too, and /proc shows
+ * the first: overwrites them there. */
+void box_forget_arguments(const struct plan *plan);
 /* Closes and unmaps what box_init() set up. */
 void box_done(struct box *box);
 

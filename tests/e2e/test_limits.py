@@ -438,7 +438,6 @@ def test_ordinary_user_default_limits_hold_per_process(user_box):
     assert user_box("--", "python3", "-c", code).stdout == f"{2 << 30} 1024\n"
 
 
-
 # What was used is told also when the sandbox was killed.
 
 @pytest.mark.parametrize("args, script", [
@@ -487,7 +486,6 @@ def test_stuck_reader_cannot_hold_the_time_limit(box, target, args):
 @pytest.mark.parametrize("target", ["pipe", "socket"])
 def test_stuck_reader_cannot_hold_the_operator(box, target):
     assert stuck_reader(box, target, (), insist=True) == 143
-
 
 
 @pytest.mark.parametrize("args, insist, status", [

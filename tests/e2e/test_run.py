@@ -1,5 +1,4 @@
 """Every option of `ward run` at the container tier, its bad values, and what passes through."""
-import concurrent.futures
 import fcntl
 import hashlib
 import json
@@ -13,7 +12,6 @@ import signal
 import socket
 import struct
 import subprocess
-import tempfile
 import termios
 import time
 
@@ -22,7 +20,7 @@ import pytest
 from leftovers import state_files
 from runbox import (CAUSES, CONTAINER, Box, box, ends, needs_root, place, read_until, user_box,  # noqa: F401
                     wait_until)
-from wardtest import BINARY, USER_ID, Ward, public_directory
+from wardtest import BINARY, USER_ID, Ward
 
 ROOT_CAPS = ["chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service",
              "sys_chroot"]
@@ -1310,7 +1308,6 @@ def test_ordinary_user_terminal_and_keep(user_box):
     done, report = user_box.report("--keep", "--", "sh", "-c", "echo x > /f")
     assert (user_box.state / "boxes" / report["id"] / "upper" / "f").read_text() == "x\n"
     assert user_box.ward("rm", "--all").returncode == 0
-
 
 
 @pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2)], ids=str)

@@ -90,11 +90,14 @@ class Leaks:
         return {kind: things for kind, things in new.items() if things}
 
     def settled(self, patience=5.0):
-        """The kernel takes a moment to end a namespace; what stays longer is a leak."""
-        end = time.monotonic() + patience
-        while (found := self.found()) and time.monotonic() < end:
+        """The kernel takes a moment to end a namespace, and other sandboxes of this host come and go: what is
+        there all the time is a leak."""
+        end, stays = time.monotonic() + patience, self.found()
+        while stays and time.monotonic() < end:
             time.sleep(0.05)
-        return found
+            now = self.found()
+            stays = {kind: left for kind, things in stays.items() if (left := [t for t in things if t in now.get(kind, ())])}
+        return stays
 
     def check(self, patience=5.0):
         found = self.settled(patience)

@@ -7,14 +7,13 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import signal
 import tempfile
 import time
 
 import pytest
 
-from wardtest import BINARY, USER_ID, Ward, as_user, public_directory
+from wardtest import BINARY, SANITIZED, USER_ID, Ward, as_user, public_directory
 
 CONTAINER = ("run", "--tier", "container")
 CAUSES = {"exited", "signaled", "out-of-memory", "time-limit", "process-limit", "disk-limit", "output-limit", "denied",
@@ -63,6 +62,8 @@ def box():
 def user_box(public_binary):
     if not IS_ROOT:
         pytest.skip("becoming an ordinary user needs root")
+    if SANITIZED:
+        pytest.skip("the sanitizer's shadow does not fit into the data limit")
     with public_directory() as place:
         home = place / "home"
         home.mkdir()
@@ -109,11 +110,3 @@ def ends(process, seconds=30.0):
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream:
                 stream.close()
-
-
-def lines(text):
-    return text.splitlines()
-
-
-def copy_tree(source, target):
-    shutil.copytree(source, target, symlinks=True)

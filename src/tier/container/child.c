@@ -111,7 +111,8 @@ static int limit_files(const struct container *c, struct err *e)
 	for (size_t i = 0; i < ARRAY_LEN(limits); i++) {
 		struct rlimit new = { limits[i].soft, limits[i].hard };
 
-		/* Never above what the caller has: raising needs a privilege, and is not ours to give. */
+		/* Never above what the caller has: raising needs a privilege, and is not ours to
+		 * give. */
 		if (getrlimit(limits[i].what, &old) < 0)
 			return err_set(e, errno, "reading the %s limit", limits[i].name);
 		if (old.rlim_max < new.rlim_max)
@@ -166,17 +167,6 @@ static int close_rest(int *channel, struct err *e)
 	return 0;
 }
 
-/* The command line and environment of ward are in this memory, and /proc shows the first. */
-static void forget_arguments(const struct plan *plan)
-{
-	static const char name[] = "ward-agent";
-
-	if (plan->args_len <= sizeof(name))
-		return;
-	memset(plan->args, 0, plan->args_len);
-	memcpy(plan->args, name, sizeof(name));
-}
-
 static int make_world(struct container *c, int channel, struct trail *t, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
@@ -212,7 +202,8 @@ static int make_world(struct container *c, int channel, struct trail *t, struct 
 static int lock_down(struct container *c, int *channel, struct trail *t, struct err *e)
 {
 	int listener = -1, r;
-	/* As an ordinary user only this process can see the upper; ward wants it for --keep and usage. */
+	/* As an ordinary user only this process can see the upper; ward wants it for --keep and
+	 * usage. */
 	int upper = c->rooted ? -1 : c->tree.upper;
 
 	trail_begin(t, STEP_RLIMITS);
@@ -265,6 +256,6 @@ void child_main(struct container *c, int channel)
 		_exit(125);
 	}
 	trail_begin(t, STEP_EXEC);
-	forget_arguments(c->box.plan);
+	box_forget_arguments(c->box.plan);
 	_exit(agent_run(&(struct agent_config){ .channel = channel }));
 }

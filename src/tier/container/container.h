@@ -18,13 +18,14 @@ enum { BINDS_MAX = 16, DEV_NODES = 6 };
 
 /* Mounts that are ready but not attached anywhere. */
 struct mounts {
-	int root;                /* the overlay */
-	int upper;               /* what takes the writes: tmpfs, or a file system in a loop device */
-	int shm;                 /* a folder of the upper */
-	int dev;                 /* device nodes; -1: the first process binds the host's */
-	int binds[BINDS_MAX];    /* the host template's /usr, /opt, ... */
-	int mounts[MOUNTS_MAX];  /* --mount */
-	int lowers[LAYERS_MAX];  /* the overlay's layers: kept until they are attached out of sight */
+	int root;             /* the overlay */
+	int upper;            /* what takes the writes: tmpfs, or a file system in a loop device */
+	int shm;              /* a folder of the upper */
+	int dev;              /* device nodes; -1: the first process binds the host's */
+	int binds[BINDS_MAX]; /* the host template's /usr, /opt, ... */
+	int mounts[MOUNTS_MAX]; /* --mount */
+	int lowers[LAYERS_MAX]; /* the overlay's layers: kept until they are attached out of sight
+				 */
 	unsigned bind_count, mount_count, lower_count;
 };
 
@@ -34,11 +35,11 @@ struct container {
 	struct mounts tree;
 	bool rooted;
 	bool new_time;
-	bool upper_is_ours; /* attached in our own mount namespace: not handed over */
-	unsigned binds; /* bit i: bind_name(i) of the host is part of the root */
-	uint32_t map_count; /* ids mapped from 0 on */
+	bool upper_is_ours;       /* attached in our own mount namespace: not handed over */
+	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
+	uint32_t map_count;       /* ids mapped from 0 on */
 	char kept[WARD_PATH_MAX]; /* boxes/<id>, with --keep */
-	int tasks[CGROUP_PARTS]; /* the first process: its cgroups, handed over */
+	int tasks[CGROUP_PARTS];  /* the first process: its cgroups, handed over */
 	unsigned task_count;
 	/* An ordinary user's ids beyond its own, from /etc/subuid and subgid; count 0: none */
 	uint32_t sub_uid, sub_gid, sub_count;
@@ -57,8 +58,8 @@ static inline bool needs_handover(const struct container *c)
 
 /* ids.c */
 int ids_plan(struct container *c, struct err *e);
-int ids_write(const struct container *c, pid_t pid, struct err *e);  /* by ward, from outside */
-int ids_write_own(uid_t uid, gid_t gid, struct err *e);              /* by the first process */
+int ids_write(const struct container *c, pid_t pid, struct err *e); /* by ward, from outside */
+int ids_write_own(uid_t uid, gid_t gid, struct err *e);             /* by the first process */
 
 /* What the host template takes from the host: a folder's name without the slash, or NULL. */
 const char *bind_name(unsigned i);

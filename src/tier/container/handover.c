@@ -3,8 +3,8 @@
  * tier/container/handover.c - the prepared mounts go from ward to the first process.
  *
  * Owns:  the order of the descriptors in the message.
- * Rules: both ends are the same program, one a copy of the other, so the counts in struct mounts are
- *        all that is sent beside the descriptors.
+ * Rules: both ends are the same program, one a copy of the other, so the counts in struct mounts
+ * are all that is sent beside the descriptors.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,6 +16,8 @@ enum { HANDOVER_MAX = 4 + BINDS_MAX + MOUNTS_MAX + LAYERS_MAX + CGROUP_PARTS };
 
 struct counts {
 	unsigned char dev, upper, binds, mounts, tasks;
+	/* Who was born before the cgroups were made does not know yet what they hold. */
+	unsigned char memory_limited, pids_limited;
 	unsigned lowers, bind_bits;
 };
 
@@ -35,6 +37,8 @@ int handover_send(struct container *c, int channel, struct err *e)
 		.mounts = (unsigned char)t->mount_count,
 		.lowers = t->lower_count,
 		.bind_bits = c->binds,
+		.memory_limited = c->cg.memory_limited,
+		.pids_limited = c->cg.pids_limited,
 	};
 	int fds[HANDOVER_MAX];
 	unsigned count = 0;
@@ -57,7 +61,8 @@ int handover_send(struct container *c, int channel, struct err *e)
 	}
 	sent = host_send_fds(channel, &n, sizeof(n), fds, count);
 	if (sent != sizeof(n))
-		return err_set(e, sent < 0 ? (int)-sent : EIO, "handing the mounts to the first process");
+		return err_set(
+			e, sent < 0 ? (int)-sent : EIO, "handing the mounts to the first process");
 	return 0;
 }
 
@@ -76,11 +81,16 @@ int handover_receive(struct container *c, int channel, struct err *e)
 	ssize_t got = host_recv_fds(channel, &n, sizeof(n), fds, HANDOVER_MAX, &count);
 
 	if (got != sizeof(n))
-		return err_set(e, got < 0 ? (int)-got : EPIPE, "waiting for ward to hand over the mounts");
-	if (count != n.tasks + (c->rooted ? 2u : 0) + n.dev + n.upper + n.binds + n.mounts + n.lowers)
-		return err_say(e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
+		return err_set(
+			e, got < 0 ? (int)-got : EPIPE, "waiting for ward to hand over the mounts");
+	if (count !=
+		n.tasks + (c->rooted ? 2u : 0) + n.dev + n.upper + n.binds + n.mounts + n.lowers)
+		return err_say(
+			e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
 	take(c->tasks, fds, &at, n.tasks);
 	c->task_count = n.tasks;
+	c->cg.memory_limited = n.memory_limited;
+	c->cg.pids_limited = n.pids_limited;
 	if (!c->rooted)
 		return 0;
 	take(&t->root, fds, &at, 1);

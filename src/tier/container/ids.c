@@ -24,7 +24,8 @@
 #include "tier/container/container.h"
 
 /* Finds "name:start:count" or "uid:start:count" in /etc/subuid or /etc/subgid. */
-static int find_sub(const char *file, const char *name, uid_t uid, uint32_t *ret_start, uint32_t *ret_count)
+static int find_sub(
+	const char *file, const char *name, uid_t uid, uint32_t *ret_start, uint32_t *ret_count)
 {
 	own_file FILE *f = fopen(file, "re");
 	char line[256], number[16];
@@ -41,7 +42,8 @@ static int find_sub(const char *file, const char *name, uid_t uid, uint32_t *ret
 		count[strcspn(count, "\n")] = '\0';
 		if ((!name || !str_eq(line, name)) && !str_eq(line, number))
 			continue;
-		if (parse_u64(start, 1, UINT32_MAX - 1, &first) < 0 || parse_u64(count, 1, UINT32_MAX - 1, &n) < 0)
+		if (parse_u64(start, 1, UINT32_MAX - 1, &first) < 0 ||
+			parse_u64(count, 1, UINT32_MAX - 1, &n) < 0)
 			continue;
 		*ret_start = (uint32_t)first;
 		*ret_count = n > SANDBOX_IDS - 1 ? SANDBOX_IDS - 1 : (uint32_t)n;
@@ -67,7 +69,8 @@ int ids_plan(struct container *c, struct err *e)
 			"without one only --user 0 is possible",
 			user);
 	if (access("/usr/bin/newuidmap", X_OK) < 0)
-		return err_say(e, ENOENT, "--user %s needs newuidmap: apt-get install uidmap", user);
+		return err_say(
+			e, ENOENT, "--user %s needs newuidmap: apt-get install uidmap", user);
 	c->sub_count = uids < gids ? uids : gids;
 	c->map_count = 1 + c->sub_count;
 	return 0;
@@ -85,11 +88,12 @@ static int put_map(pid_t pid, const char *file, const char *text, struct err *e)
 	return 0;
 }
 
-static int run_map_tool(const char *tool, pid_t pid, uint32_t own, uint32_t first, uint32_t count, struct err *e)
+static int run_map_tool(
+	const char *tool, pid_t pid, uint32_t own, uint32_t first, uint32_t count, struct err *e)
 {
 	char numbers[4][16], path[64];
-	char *argv[] = { path, numbers[0], (char *)"0", numbers[1], (char *)"1", (char *)"1", numbers[2],
-		numbers[3], NULL };
+	char *argv[] = { path, numbers[0], (char *)"0", numbers[1], (char *)"1", (char *)"1",
+		numbers[2], numbers[3], NULL };
 	char *no_env[] = { NULL };
 	int status, r;
 	pid_t child;
@@ -106,7 +110,8 @@ static int run_map_tool(const char *tool, pid_t pid, uint32_t own, uint32_t firs
 		if (errno != EINTR)
 			return err_set(e, errno, "waiting for %s", path);
 	if (status != 0)
-		return err_say(e, EPERM, "%s refused to map %u ids from %u on; see /etc/subuid and /etc/subgid",
+		return err_say(e, EPERM,
+			"%s refused to map %u ids from %u on; see /etc/subuid and /etc/subgid",
 			path, count, first);
 	return 0;
 }
@@ -118,7 +123,9 @@ int ids_write(const struct container *c, pid_t pid, struct err *e)
 
 	if (!c->rooted) {
 		r = run_map_tool("newuidmap", pid, getuid(), c->sub_uid, c->sub_count, e);
-		return r < 0 ? r : run_map_tool("newgidmap", pid, getgid(), c->sub_gid, c->sub_count, e);
+		return r < 0 ? r
+			     : run_map_tool(
+				       "newgidmap", pid, getgid(), c->sub_gid, c->sub_count, e);
 	}
 	snprintf(text, sizeof(text), "0 %u %u", c->box.plan->id_base, SANDBOX_IDS);
 	r = put_map(pid, "uid_map", text, e);

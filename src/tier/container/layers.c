@@ -35,7 +35,8 @@ static void name_mount(unsigned i, struct mount_names *n)
 	str_fmt(n->at, NAME_CAP, "o%u", i);
 }
 
-static int make_folders(const struct container *c, unsigned i, const struct mount_names *n, struct err *e)
+static int make_folders(
+	const struct container *c, unsigned i, const struct mount_names *n, struct err *e)
 {
 	uid_t owner = c->box.plan->id_base;
 	int r = host_mkdirat(c->tree.upper, n->up, 0755);
@@ -45,13 +46,15 @@ static int make_folders(const struct container *c, unsigned i, const struct moun
 	if (r == 0 && owner)
 		r = host_fchownat(c->tree.upper, n->up, owner, owner, AT_SYMLINK_NOFOLLOW);
 	if (r < 0)
-		return err_set(e, -r, "--mount %s: making its upper folder", c->box.plan->mounts[i].dst);
+		return err_set(
+			e, -r, "--mount %s: making its upper folder", c->box.plan->mounts[i].dst);
 	return 0;
 }
 
 static int say_mount(const struct container *c, unsigned i, int r, struct err *e)
 {
-	return err_wrap(e, r, "--mount %s:%s", c->box.plan->mounts[i].src, c->box.plan->mounts[i].dst);
+	return err_wrap(
+		e, r, "--mount %s:%s", c->box.plan->mounts[i].src, c->box.plan->mounts[i].dst);
 }
 
 static int copy_shm(struct mounts *t, struct err *e)
@@ -76,7 +79,8 @@ static int mounts_by_fds(struct container *c, struct err *e)
 		if (r < 0)
 			return r;
 		lower = take_fd(&t->mounts[i]);
-		r = overlay_by_fds(&(struct overlay_layers){ &lower, 1, 0, n.up, n.work }, t->upper, &t->mounts[i], e);
+		r = overlay_by_fds(&(struct overlay_layers){ &lower, 1, 0, n.up, n.work }, t->upper,
+			&t->mounts[i], e);
 		if (r < 0)
 			return say_mount(c, i, r, e);
 	}
@@ -146,8 +150,8 @@ static int mount_by_paths(struct container *c, unsigned i, struct err *e)
 	r = host_mkdirat(t->upper, n.at, 0755);
 	if (r < 0)
 		return err_set(e, -r, "--mount %s: making its folder", c->box.plan->mounts[i].dst);
-	r = overlay_by_paths(&(struct overlay_layers){ &lower, 1, LAYERS_MAX + i, n.up, n.work }, t->upper, n.at,
-		!c->rooted, &attached, e);
+	r = overlay_by_paths(&(struct overlay_layers){ &lower, 1, LAYERS_MAX + i, n.up, n.work },
+		t->upper, n.at, !c->rooted, &attached, e);
 	if (r == 0)
 		r = copy_overlay(attached, &t->mounts[i], e);
 	return r < 0 ? say_mount(c, i, r, e) : 0;

@@ -25,7 +25,8 @@
 
 const char *bind_name(unsigned i)
 {
-	static const char *const names[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
+	static const char *const names[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64",
+		"libx32" };
 
 	return i < ARRAY_LEN(names) ? names[i] : NULL;
 }
@@ -56,8 +57,8 @@ void mounts_done(struct mounts *t)
 
 /*
  * A detached copy of the mount at @path. Through the id map of @user_ns, what the host's root owns
- * belongs to the sandbox's root; without (-1) it belongs to nobody, and only what everybody may read
- * can be read.
+ * belongs to the sandbox's root; without (-1) it belongs to nobody, and only what everybody may
+ * read can be read.
  */
 static int host_view(const char *path, unsigned recursive, uint64_t attrs, int user_ns, int *ret_fd,
 	struct err *e)
@@ -78,7 +79,8 @@ static int host_view(const char *path, unsigned recursive, uint64_t attrs, int u
 	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH | recursive, &attr);
 	if (r == -EINVAL)
 		return err_say(e, EINVAL,
-			"%s is on a file system that cannot be id-mapped by this kernel; move it to ext4, xfs, "
+			"%s is on a file system that cannot be id-mapped by this kernel; move it "
+			"to ext4, xfs, "
 			"btrfs or (from Linux 6.3) tmpfs",
 			path);
 	if (r < 0)
@@ -93,7 +95,8 @@ static int make_lowers(struct container *c, int user_ns, struct err *e)
 	struct mounts *t = &c->tree;
 
 	for (unsigned i = 0; i < root->layer_count; i++) {
-		int r = host_view(root->layers[i], 0, WARD_MOUNT_ATTR_RDONLY, user_ns, &t->lowers[i], e);
+		int r = host_view(
+			root->layers[i], 0, WARD_MOUNT_ATTR_RDONLY, user_ns, &t->lowers[i], e);
 
 		if (r < 0)
 			return r;
@@ -115,7 +118,8 @@ static int make_binds(struct container *c, struct err *e)
 			continue;
 		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, -1, &t->binds[t->bind_count], e);
+			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, -1,
+				&t->binds[t->bind_count], e);
 		if (r < 0)
 			return r;
 		t->bind_count++;
@@ -129,9 +133,11 @@ static int make_mounts(struct container *c, int user_ns, struct err *e)
 
 	for (unsigned i = 0; i < plan->mount_count; i++) {
 		const struct plan_mount *m = &plan->mounts[i];
-		/* An overlay looks at one file system only; a bind brings what is mounted below along. */
+		/* An overlay looks at one file system only; a bind brings what is mounted below
+		 * along. */
 		unsigned recursive = m->mode == MOUNT_OVERLAY ? 0 : WARD_AT_RECURSIVE;
-		int r = host_view(m->src, recursive, m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, user_ns,
+		int r = host_view(m->src, recursive,
+			m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, user_ns,
 			&c->tree.mounts[i], e);
 
 		if (r < 0)
@@ -145,8 +151,8 @@ static int make_mounts(struct container *c, int user_ns, struct err *e)
 static int make_dev(struct container *c, int user_ns, struct err *e)
 {
 	struct ward_mount_attr attr = {
-		.attr_set = WARD_MOUNT_ATTR_RDONLY | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC |
-			    WARD_MOUNT_ATTR_IDMAP,
+		.attr_set = WARD_MOUNT_ATTR_RDONLY | WARD_MOUNT_ATTR_NOSUID |
+			    WARD_MOUNT_ATTR_NOEXEC | WARD_MOUNT_ATTR_IDMAP,
 		.attr_clr = WARD_MOUNT_ATTR_NODEV,
 		.propagation = MS_PRIVATE,
 		.userns_fd = (uint64_t)user_ns,

@@ -59,18 +59,20 @@ static int attach_lower(int lower, unsigned number, int upper, char *data, size_
 	return r;
 }
 
-int overlay_by_paths(const struct overlay_layers *l, int upper, const char *at, bool user_xattr, int *ret_fd,
-	struct err *e)
+int overlay_by_paths(const struct overlay_layers *l, int upper, const char *at, bool user_xattr,
+	int *ret_fd, struct err *e)
 {
 	char data[4096], target[64];
 	size_t len = 0;
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < l->count; i++)
-		r = attach_lower(l->lowers[i], l->first_number + i, upper, data, sizeof(data), &len);
+		r = attach_lower(
+			l->lowers[i], l->first_number + i, upper, data, sizeof(data), &len);
 	if (r == 0)
-		r = str_fmt(data + len, sizeof(data) - len, ",upperdir=/proc/self/fd/%d/%s,workdir=/proc/self/fd/%d/%s%s",
-			upper, l->up, upper, l->work, user_xattr ? ",userxattr" : "");
+		r = str_fmt(data + len, sizeof(data) - len,
+			",upperdir=/proc/self/fd/%d/%s,workdir=/proc/self/fd/%d/%s%s", upper, l->up,
+			upper, l->work, user_xattr ? ",userxattr" : "");
 	if (r == 0)
 		r = str_fmt(target, sizeof(target), "/proc/self/fd/%d/%s", upper, at);
 	if (r == 0)

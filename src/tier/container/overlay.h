@@ -20,7 +20,7 @@ struct overlay_layers {
  * @upper/@at, a folder that exists.
  */
 int overlay_by_fds(const struct overlay_layers *l, int upper, int *ret_fd, struct err *e);
-int overlay_by_paths(const struct overlay_layers *l, int upper, const char *at, bool user_xattr, int *ret_fd,
-	struct err *e);
+int overlay_by_paths(const struct overlay_layers *l, int upper, const char *at, bool user_xattr,
+	int *ret_fd, struct err *e);
 
 #endif

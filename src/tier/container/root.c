@@ -3,8 +3,8 @@
  * tier/container/root.c - in the first process: puts the root together and leaves the host's.
  *
  * Owns:  nothing; every mount belongs to the sandbox's mount namespace.
- * Rules: no allocation. After pivot_root no host path can be reached any more, so everything that is
- *        attached by name is attached after it: a template full of symlinks leads nowhere else.
+ * Rules: no allocation. After pivot_root no host path can be reached any more, so everything that
+ * is attached by name is attached after it: a template full of symlinks leads nowhere else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,8 @@ static int attach_handed(struct mounts *t, struct err *e)
 	return 0;
 }
 
-/* A read-only view of a host directory, as an ordinary user: no id map, the ids are the caller's. */
+/* A read-only view of a host directory, as an ordinary user: no id map, the ids are the caller's.
+ */
 static int own_view(const char *path, uint64_t attrs, int *ret_fd, struct err *e)
 {
 	struct ward_mount_attr attr = {
@@ -73,7 +74,8 @@ static int make_own_views(struct container *c, struct err *e)
 	for (unsigned i = 0; r == 0 && i < plan->mount_count; i++, t->mount_count++) {
 		const struct plan_mount *m = &plan->mounts[i];
 
-		r = own_view(m->src, m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, &t->mounts[i], e);
+		r = own_view(
+			m->src, m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, &t->mounts[i], e);
 		if (r < 0)
 			return err_wrap(e, r, "--mount %s:%s", m->src, m->dst);
 	}
@@ -107,7 +109,8 @@ static int pivot(int root, struct err *e)
 	return 0;
 }
 
-/* A folder at the top of the new root: made when the template has none, refused when it is a link. */
+/* A folder at the top of the new root: made when the template has none, refused when it is a link.
+ */
 static int attach_top(int mount, const char *name, struct err *e)
 {
 	const uint64_t how = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
@@ -128,7 +131,8 @@ static int attach_top(int mount, const char *name, struct err *e)
 	return 0;
 }
 
-static int new_fs(const char *type, const char *const *options, unsigned attrs, int *ret_fd, struct err *e)
+static int new_fs(
+	const char *type, const char *const *options, unsigned attrs, int *ret_fd, struct err *e)
 {
 	own_fd int fs = host_fsopen(type);
 	int r = fs < 0 ? fs : 0;
@@ -150,10 +154,12 @@ static int bind_devices(int *ret_fd, struct err *e)
 	static const char *const options[] = { "mode", "0755", "size", "64k", NULL };
 	static const struct {
 		const char *name, *target;
-	} links[] = { { "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" }, { "stdout", "/proc/self/fd/1" },
-		{ "stderr", "/proc/self/fd/2" }, { "ptmx", "pts/ptmx" } };
+	} links[] = { { "fd", "/proc/self/fd" }, { "stdin", "/proc/self/fd/0" },
+		{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
+		{ "ptmx", "pts/ptmx" } };
 	static const char *const dirs[] = { "pts", "shm", "mqueue" };
-	int dev, r = new_fs("tmpfs", options, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC, &dev, e);
+	int dev, r = new_fs("tmpfs", options, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC, &dev,
+			 e);
 
 	if (r < 0)
 		return r;
@@ -175,7 +181,8 @@ static int bind_devices(int *ret_fd, struct err *e)
 /* The nodes themselves, opened before the pivot, once /dev is attached. */
 static int attach_devices(int dev, const int *nodes, struct err *e)
 {
-	static const char *const names[DEV_NODES] = { "null", "zero", "full", "random", "urandom", "tty" };
+	static const char *const names[DEV_NODES] = { "null", "zero", "full", "random", "urandom",
+		"tty" };
 
 	for (unsigned i = 0; i < DEV_NODES; i++) {
 		int r = host_move_mount(nodes[i], dev, names[i]);
@@ -189,8 +196,8 @@ static int attach_devices(int dev, const int *nodes, struct err *e)
 
 static int open_devices(int nodes[DEV_NODES], struct err *e)
 {
-	static const char *const paths[DEV_NODES] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
-		"/dev/urandom", "/dev/tty" };
+	static const char *const paths[DEV_NODES] = { "/dev/null", "/dev/zero", "/dev/full",
+		"/dev/random", "/dev/urandom", "/dev/tty" };
 
 	for (unsigned i = 0; i < DEV_NODES; i++) {
 		nodes[i] = host_open_tree(AT_FDCWD, paths[i], WARD_OPEN_TREE_CLONE);
@@ -203,9 +210,10 @@ static int open_devices(int nodes[DEV_NODES], struct err *e)
 static int attach_dev(struct container *c, const int *nodes, struct err *e)
 {
 	/* gid 5 is tty in Debian; an ordinary user's namespace has no such id. */
-	static const char *const pts_root[] = { "newinstance", NULL, "ptmxmode", "0666", "mode", "0620", "gid", "5",
-		NULL };
-	static const char *const pts_own[] = { "newinstance", NULL, "ptmxmode", "0666", "mode", "0620", NULL };
+	static const char *const pts_root[] = { "newinstance", NULL, "ptmxmode", "0666", "mode",
+		"0620", "gid", "5", NULL };
+	static const char *const pts_own[] = { "newinstance", NULL, "ptmxmode", "0666", "mode",
+		"0620", NULL };
 	const unsigned plain = WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC;
 	own_fd int pts = -1;
 	own_fd int mqueue = -1;
@@ -267,8 +275,8 @@ static int mask_source(int proc, const char *name, enum mask how, int empty)
 		return -errno;
 	if (how == MASK_FILE)
 		return host_open_tree(AT_FDCWD, "dev/null", WARD_OPEN_TREE_CLONE);
-	fd = how == MASK_DIR ? host_open_tree(empty, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH) :
-			       host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
+	fd = how == MASK_DIR ? host_open_tree(empty, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH)
+			     : host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
 	if (fd < 0)
 		return fd;
 	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
@@ -349,7 +357,8 @@ static int attach_binds(const struct container *c, struct err *e)
 	return 0;
 }
 
-static const unsigned proc_attrs = WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV | WARD_MOUNT_ATTR_NOEXEC;
+static const unsigned proc_attrs =
+	WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV | WARD_MOUNT_ATTR_NOEXEC;
 
 int root_enter(struct container *c, struct trail *t, struct err *e)
 {

@@ -33,7 +33,8 @@ static int container_probe(struct err *e)
 	if (pid < 0)
 		return err_set(e, errno, "forking to try a user namespace");
 	if (pid == 0)
-		_exit(unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET) < 0 ? errno : 0);
+		_exit(unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET) < 0 ? errno
+											     : 0);
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return err_set(e, errno, "waiting for the namespace probe");
@@ -53,8 +54,8 @@ static void find_binds(struct container *c)
 		char path[16];
 		struct stat st;
 
-		if (str_fmt(path, sizeof(path), "/%s", bind_name(i)) == 0 && lstat(path, &st) == 0 &&
-			S_ISDIR(st.st_mode))
+		if (str_fmt(path, sizeof(path), "/%s", bind_name(i)) == 0 &&
+			lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
 			c->binds |= 1u << i;
 	}
 }
@@ -71,7 +72,16 @@ static bool born_early(const struct container *c)
 	return c->rooted && c->cg.kind != CGROUP_V2;
 }
 
-static int container_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
+static void warn_of_limits(struct container *c)
+{
+	if (c->cg.kind == CGROUP_NONE)
+		str_copy(c->box.warning, sizeof(c->box.warning),
+			"no cgroup is writable here: the default limits are kept per process "
+			"(rlimits) only");
+}
+
+static int container_prepare(
+	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	struct container *c = calloc(1, sizeof(*c));
 	int r;
@@ -85,9 +95,6 @@ static int container_prepare(const struct plan *plan, struct trail *trail, struc
 	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_plan(&c->cg, plan, e);
-	if (r == 0 && c->cg.kind == CGROUP_NONE)
-		str_copy(c->box.warning, sizeof(c->box.warning),
-			"no cgroup is writable here: the default limits are kept per process (rlimits) only");
 	if (r == 0 && born_early(c)) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
@@ -100,7 +107,8 @@ static int container_prepare(const struct plan *plan, struct trail *trail, struc
 		if (c->cg.path[i][0])
 			box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[i], NULL);
 	/* Made only at the end, and a kept box only once its record is there. */
-	if (plan->keep && str_fmt(c->kept, sizeof(c->kept), "%s/boxes/%s", plan->state_dir, plan->id) == 0)
+	if (plan->keep &&
+		str_fmt(c->kept, sizeof(c->kept), "%s/boxes/%s", plan->state_dir, plan->id) == 0)
 		box_add_undo(&c->box, UNDO_TREE, c->kept, NULL);
 	*ret_box = &c->box;
 	return 0;
@@ -136,7 +144,8 @@ static int clone_first(struct container *c, struct err *e)
 	}
 	close(channel[1]);
 	if (pid < 0)
-		return err_set(e, -pid, "starting the first process in new user and pid namespaces");
+		return err_set(
+			e, -pid, "starting the first process in new user and pid namespaces");
 	c->box.pid = pid;
 	return 0;
 }
@@ -195,8 +204,9 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 	r = cgroup_make(&c->cg, box->plan, e);
 	if (r < 0)
 		return r;
+	warn_of_limits(c);
 	box->fds.oom = take_fd(&c->cg.oom);
-	if (!born_early(c)) {
+	if (!box->pid) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
 	}

@@ -3,8 +3,8 @@
  * tier/container/upper.c - what takes a sandbox's writes, with a size that holds.
  *
  * Owns:  nothing; the mount is the caller's.
- * Rules: a tmpfs counts against the sandbox's memory, so it serves as long as it can be at most half
- *        of that; above, an ext4 in an unlinked file behind a loop device that detaches itself. Both
+ * Rules: a tmpfs counts against the sandbox's memory, so it serves as long as it can be at most
+ * half of that; above, an ext4 in an unlinked file behind a loop device that detaches itself. Both
  *        vanish with their last user: there is nothing to clean up after kill -9.
  */
 #include <errno.h>
@@ -35,7 +35,8 @@ static int upper_tmpfs(const struct plan *plan, int *ret_fd, struct err *e)
 	int r = fs < 0 ? fs : 0;
 
 	snprintf(size, sizeof(size), "%" PRIu64, plan->limits.disk_bytes);
-	snprintf(inodes, sizeof(inodes), "%" PRIu64, INODES_BASE + plan->limits.disk_bytes / BYTES_PER_INODE);
+	snprintf(inodes, sizeof(inodes), "%" PRIu64,
+		INODES_BASE + plan->limits.disk_bytes / BYTES_PER_INODE);
 	if (r == 0)
 		r = host_fsconfig_str(fs, "size", size);
 	if (r == 0)
@@ -43,7 +44,8 @@ static int upper_tmpfs(const struct plan *plan, int *ret_fd, struct err *e)
 	if (r == 0)
 		r = host_fsmount(fs, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV);
 	if (r < 0)
-		return err_set(e, -r, "mounting a tmpfs of %s bytes for the sandbox's writes", size);
+		return err_set(
+			e, -r, "mounting a tmpfs of %s bytes for the sandbox's writes", size);
 	*ret_fd = r;
 	return 0;
 }
@@ -51,9 +53,9 @@ static int upper_tmpfs(const struct plan *plan, int *ret_fd, struct err *e)
 static int format(int file, uint64_t bytes, struct err *e)
 {
 	char path[64];
-	char *argv[] = { (char *)"/sbin/mke2fs", (char *)"-q", (char *)"-F", (char *)"-t", (char *)"ext4",
-		(char *)"-m", (char *)"0", (char *)"-O", (char *)"^has_journal", (char *)"-E",
-		(char *)"lazy_itable_init=1,nodiscard", path, NULL };
+	char *argv[] = { (char *)"/sbin/mke2fs", (char *)"-q", (char *)"-F", (char *)"-t",
+		(char *)"ext4", (char *)"-m", (char *)"0", (char *)"-O", (char *)"^has_journal",
+		(char *)"-E", (char *)"lazy_itable_init=1,nodiscard", path, NULL };
 	char *no_env[] = { NULL };
 	posix_spawn_file_actions_t actions;
 	int status, r;
@@ -61,7 +63,8 @@ static int format(int file, uint64_t bytes, struct err *e)
 
 	r = host_ftruncate(file, (off_t)bytes);
 	if (r < 0)
-		return err_set(e, -r, "making a file of %" PRIu64 " bytes for the sandbox's writes", bytes);
+		return err_set(e, -r, "making a file of %" PRIu64 " bytes for the sandbox's writes",
+			bytes);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", 3);
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
@@ -83,7 +86,8 @@ static int format(int file, uint64_t bytes, struct err *e)
 static int loop_attach(int file, char *ret_path, size_t cap, struct err *e)
 {
 	own_fd int control = host_open("/dev/loop-control", O_RDWR, 0);
-	struct loop_config config = { .fd = (uint32_t)file, .info = { .lo_flags = LO_FLAGS_AUTOCLEAR } };
+	struct loop_config config = { .fd = (uint32_t)file,
+		.info = { .lo_flags = LO_FLAGS_AUTOCLEAR } };
 
 	if (control < 0)
 		return err_set(e, -control, "opening /dev/loop-control");
@@ -159,7 +163,8 @@ int upper_dirs(int upper, uid_t owner, struct err *e)
 	static const struct {
 		const char *name;
 		mode_t mode;
-		bool theirs; /* the sandbox's root owns it; the overlay's own work folder is nobody's business */
+		bool theirs; /* the sandbox's root owns it; the overlay's own work folder is
+				nobody's business */
 	} dirs[] = { { "up", 0755, true }, { "work", 0755, false }, { "shm", 01777, true } };
 	mode_t old_mask = umask(0);
 	int r = 0;

@@ -39,17 +39,6 @@ static int keep_channel(int channel, struct err *e)
 	return r < 0 ? err_set(e, -r, "arranging descriptors") : 0;
 }
 
-/* Ward's command line and environment are in this memory, and /proc shows the first. */
-static void forget_arguments(const struct plan *plan)
-{
-	static const char name[] = "ward-agent";
-
-	if (plan->args_len <= sizeof(name))
-		return;
-	memset(plan->args, 0, plan->args_len);
-	memcpy(plan->args, name, sizeof(name));
-}
-
 static int attach(const struct ws_box *b, struct err *e)
 {
 	int tasks[CGROUP_PARTS];
@@ -175,7 +164,7 @@ _Noreturn void ws_first(const struct ws_box *b)
 		_exit(EXIT_SETUP);
 	}
 	trail_begin(t, STEP_EXEC);
-	forget_arguments(b->box.plan);
+	box_forget_arguments(b->box.plan);
 	_exit(agent_run(&(struct agent_config){
 		.channel = CHANNEL_FD, .not_init = b->mode == WORKSPACE_PLAIN }));
 }
