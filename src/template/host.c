@@ -130,12 +130,14 @@ static void add_stamp(struct sha256 *s, int dir, const char *path)
 
 /* A change of /etc, or of anything in it that is shown, makes another skeleton. A folder changes
  * with its entries; a change deep inside one waits for the next change further up. */
-static void signature(char ret[17])
+static int signature(char ret[17], struct err *e)
 {
 	own_fd int etc = host_open("/etc", O_PATH | O_DIRECTORY, 0);
 	char hex[SHA256_HEX + 1];
 	struct sha256 s;
 
+	if (etc < 0)
+		return err_set(e, -etc, "opening /etc for the host template");
 	sha256_init(&s);
 	sha256_add(&s, SKELETON_VERSION, sizeof(SKELETON_VERSION));
 	add_stamp(&s, etc, "");
@@ -145,6 +147,7 @@ static void signature(char ret[17])
 	sha256_end_hex(&s, hex);
 	memcpy(ret, hex, 16);
 	ret[16] = '\0';
+	return 0;
 }
 
 static int copy_entry(int from, const char *name, int to, unsigned depth, struct err *e);
@@ -395,9 +398,11 @@ static int ensure_dev(const char *state_dir, struct err *e)
 int template_host_skeleton(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e)
 {
 	char parent[WARD_PATH_MAX], name[17];
-	int r = str_fmt(parent, sizeof(parent), "%s/templates/.host", state_dir);
+	int r = signature(name, e);
 
-	signature(name);
+	if (r < 0)
+		return r;
+	r = str_fmt(parent, sizeof(parent), "%s/templates/.host", state_dir);
 	if (r == 0)
 		r = str_fmt(ret, WARD_PATH_MAX, "%s/%s", parent, name);
 	if (r < 0)
@@ -428,7 +433,7 @@ int template_host_sweep(const char *state_dir, struct err *e)
 	d = opendir(parent);
 	if (!d)
 		return errno == ENOENT ? 0 : err_set(e, errno, "reading %s", parent);
-	signature(name);
+	r = signature(name, e);
 	while (r == 0 && (entry = readdir(d))) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") ||
 			str_eq(entry->d_name, name))
