@@ -23,6 +23,11 @@
 #include "host/host.h"
 #include "sup/stdio.h"
 
+static bool is_null(const struct stat *st)
+{
+	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
+}
+
 void sink_open(struct sink *s, int fd)
 {
 	char path[32];
@@ -33,9 +38,10 @@ void sink_open(struct sink *s, int fd)
 	if (fstat(fd, &st) < 0)
 		return;
 	s->socket = S_ISSOCK(st.st_mode);
-	if (S_ISREG(st.st_mode))
-		s->most = RELAY_BYTES; /* a file never makes anyone wait for a reader */
-	if (!S_ISCHR(st.st_mode) && !S_ISFIFO(st.st_mode))
+	/* A file never makes anyone wait for a reader, and /dev/null has none. */
+	if (S_ISREG(st.st_mode) || is_null(&st))
+		s->most = RELAY_BYTES;
+	if ((!S_ISCHR(st.st_mode) && !S_ISFIFO(st.st_mode)) || is_null(&st))
 		return;
 	/* Opened anew it has flags of its own. Where that is not allowed, POLLOUT promises
 	 * PIPE_BUF. */
@@ -116,7 +122,7 @@ static int open_in(struct stdio *s, bool reopen, struct err *e)
 	s->in = (struct relay){ .from = 0, .to = { p[1], true, false, RELAY_BYTES } };
 	fcntl(p[1], F_SETFL, O_NONBLOCK);
 	/* Closed, or /dev/null: an end of file at once, and nothing to wait for. */
-	if (fcntl(0, F_GETFD) < 0 || (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3))) {
+	if (fcntl(0, F_GETFD) < 0 || is_null(&st)) {
 		sink_close(&s->in.to);
 		s->in.from = -1;
 	}

@@ -115,12 +115,12 @@ static const struct {
 	{ "etc/hostname", "ward\n" },
 };
 
-static void add_stamp(struct sha256 *s, const char *path)
+static void add_stamp(struct sha256 *s, int dir, const char *path)
 {
 	int64_t stamp[3] = { 0 };
 	struct stat st;
 
-	if (lstat(path, &st) == 0) {
+	if (fstatat(dir, path, &st, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) == 0) {
 		stamp[0] = st.st_mtim.tv_sec;
 		stamp[1] = st.st_mtim.tv_nsec;
 		stamp[2] = (int64_t)st.st_ino;
@@ -130,21 +130,24 @@ static void add_stamp(struct sha256 *s, const char *path)
 
 /* A change of /etc, or of anything in it that is shown, makes another skeleton. A folder changes
  * with its entries; a change deep inside one waits for the next change further up. */
-static void signature(char ret[17])
+static int signature(char ret[17], struct err *e)
 {
-	char hex[SHA256_HEX + 1], path[64];
+	own_fd int etc = host_open("/etc", O_PATH | O_DIRECTORY, 0);
+	char hex[SHA256_HEX + 1];
 	struct sha256 s;
 
+	if (etc < 0)
+		return err_set(e, -etc, "opening /etc for the host template");
 	sha256_init(&s);
 	sha256_add(&s, SKELETON_VERSION, sizeof(SKELETON_VERSION));
-	add_stamp(&s, "/etc");
+	add_stamp(&s, etc, "");
 	for (size_t i = 0; i < ARRAY_LEN(etc_entries); i++)
-		if (!strchr(etc_entries[i], '*') &&
-			str_fmt(path, sizeof(path), "/etc/%s", etc_entries[i]) == 0)
-			add_stamp(&s, path);
+		if (!strchr(etc_entries[i], '*'))
+			add_stamp(&s, etc, etc_entries[i]);
 	sha256_end_hex(&s, hex);
 	memcpy(ret, hex, 16);
 	ret[16] = '\0';
+	return 0;
 }
 
 static int copy_entry(int from, const char *name, int to, unsigned depth, struct err *e);
@@ -395,9 +398,11 @@ static int ensure_dev(const char *state_dir, struct err *e)
 int template_host_skeleton(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e)
 {
 	char parent[WARD_PATH_MAX], name[17];
-	int r = str_fmt(parent, sizeof(parent), "%s/templates/.host", state_dir);
+	int r = signature(name, e);
 
-	signature(name);
+	if (r < 0)
+		return r;
+	r = str_fmt(parent, sizeof(parent), "%s/templates/.host", state_dir);
 	if (r == 0)
 		r = str_fmt(ret, WARD_PATH_MAX, "%s/%s", parent, name);
 	if (r < 0)
@@ -428,7 +433,7 @@ int template_host_sweep(const char *state_dir, struct err *e)
 	d = opendir(parent);
 	if (!d)
 		return errno == ENOENT ? 0 : err_set(e, errno, "reading %s", parent);
-	signature(name);
+	r = signature(name, e);
 	while (r == 0 && (entry = readdir(d))) {
 		if (str_eq(entry->d_name, ".") || str_eq(entry->d_name, "..") ||
 			str_eq(entry->d_name, name))

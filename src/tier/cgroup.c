@@ -197,7 +197,9 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
-	return 0;
+	/* Only where there is none, or none for us: any other trouble is not a reason to go
+	 * without. */
+	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
 static int put_u64(
@@ -433,7 +435,9 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
 	if (limits_asked(plan))
 		return err_wrap(e, r, "a limit was asked for that needs a cgroup");
 	cgroup_init(cg);
-	return 0;
+	/* Only where there is none, or none for us: any other trouble is not a reason to go
+	 * without. */
+	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
 int cgroup_enter(const int *tasks, unsigned count, struct err *e)

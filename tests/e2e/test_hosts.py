@@ -69,6 +69,7 @@ READ_ONLY = "for m in $(awk '$5 ~ \"^/sys/fs/cgroup\" {print $5}' /proc/self/mou
 HIDDEN = "mount -t tmpfs none /sys/fs/cgroup"
 
 
+@pytest.mark.native_only("asan cannot live under RLIMIT_DATA")
 @pytest.mark.parametrize("staging", [READ_ONLY, HIDDEN], ids=["read-only", "none"])
 def test_without_cgroups_defaults_fall_back_and_say_so(either, staging):
     done = on_host(either, staging, "--", "bash", "-c", "ulimit -u; ulimit -d")
