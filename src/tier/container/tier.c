@@ -144,8 +144,9 @@ static int clone_first(struct container *c, struct err *e)
 	}
 	close(channel[1]);
 	if (pid < 0)
-		return err_set(
-			e, -pid, "starting the first process in new user and pid namespaces");
+		return err_set(e, -pid,
+			"starting the first process in new user and pid namespaces ('ward doctor' "
+			"says what this host lacks)");
 	c->box.pid = pid;
 	return 0;
 }
