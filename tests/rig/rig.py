@@ -152,8 +152,9 @@ def make_initramfs(version):
 
 def make_disk(command):
     """The repository's tests and programs, and what to do with them."""
-    top, image = WORK / "disk", WORK / "disk.img"
-    shutil.rmtree(top, ignore_errors=True)
+    disk, image = WORK / "disk", WORK / "disk.img"
+    top = disk / "ward"  # not the top of a mount, which would be a place like no other
+    shutil.rmtree(disk, ignore_errors=True)
     ignore = shutil.ignore_patterns("__pycache__", ".pytest_cache")
     shutil.copytree(ROOT / "tests", top / "tests", ignore=ignore)
     shutil.copy2(ROOT / "pytest.ini", top)
@@ -162,7 +163,7 @@ def make_disk(command):
         shutil.copy2(ROOT / "build" / name, top / "build" / name)
     (top / "command").write_text(command)
     image.unlink(missing_ok=True)
-    run("mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal", "-d", top, image, "256M")
+    run("mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-O", "^has_journal", "-d", disk, image, "256M")
 
 
 def boot(variant, command):

@@ -90,7 +90,7 @@ static int loop_attach(int file, char *ret_path, size_t cap, struct err *e)
 		.info = { .lo_flags = LO_FLAGS_AUTOCLEAR } };
 
 	if (control < 0)
-		return err_set(e, -control, "opening /dev/loop-control");
+		return err_set(e, -control, "opening /dev/loop-control (modprobe loop)");
 	for (int tries = 0; tries < 64; tries++) {
 		int number = ioctl(control, LOOP_CTL_GET_FREE), dev;
 

@@ -128,10 +128,12 @@ HOG = "b=[]\nwhile True: b.append(bytearray(1<<20))"
 
 
 @with_cgroups
-def test_memory(box):
+def test_memory(box, variant):
     done, report = box.report("--memory", "64M", "--", "sh", "-c", f"python3 -c '{HOG}'; echo went on")
     assert (report["cause"], done.returncode, done.stdout) == ("out-of-memory", 137, ""), (report, done.stderr)
-    assert report["usage"]["oom_kills"] >= 1 and report["usage"]["memory_peak_bytes"] <= 64 << 20
+    assert report["usage"]["memory_peak_bytes"] <= 64 << 20
+    # v1 tells of the want of memory before it kills, and ward may be quicker.
+    assert report["usage"]["oom_kills"] >= (variant == "v2")
 
 
 @with_cgroups
