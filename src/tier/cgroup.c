@@ -154,6 +154,11 @@ static bool parent_is_writable(const char *path)
 	return errno == ENOENT && access(parent, W_OK) == 0;
 }
 
+bool cgroup_is_v2(void)
+{
+	return is_fs(CGROUP_ROOT, CGROUP2_SUPER_MAGIC);
+}
+
 static int find_layout(struct cgroup *cg, const struct plan *plan, struct err *e)
 {
 	char table[4096];
@@ -161,7 +166,7 @@ static int find_layout(struct cgroup *cg, const struct plan *plan, struct err *e
 
 	if (n < 0)
 		return err_set(e, (int)-n, "reading /proc/self/cgroup");
-	if (is_fs(CGROUP_ROOT, CGROUP2_SUPER_MAGIC))
+	if (cgroup_is_v2())
 		return plan_v2(cg, plan, table, e);
 	if (is_fs(CGROUP_ROOT "/memory", CGROUP_SUPER_MAGIC) ||
 		is_fs(CGROUP_ROOT "/pids", CGROUP_SUPER_MAGIC))

@@ -29,6 +29,9 @@ struct cgroup {
 /* None, nothing open: safe for cgroup_drop(). */
 void cgroup_init(struct cgroup *cg);
 
+/* Has this host nothing but v2? */
+bool cgroup_is_v2(void);
+
 /*
  * Finds out where this sandbox's folders will be, without making any: the paths are then recorded
  * by the caller. CGROUP_NONE when nothing is writable here and no limit was asked for by hand;

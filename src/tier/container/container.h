@@ -34,7 +34,6 @@ struct container {
 	struct cgroup cg;
 	struct mounts tree;
 	bool rooted;
-	bool new_time;
 	bool upper_is_ours;       /* attached in our own mount namespace: not handed over */
 	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count;       /* ids mapped from 0 on */

@@ -69,7 +69,7 @@ static void container_stop(struct box *box);
  */
 static bool born_early(const struct container *c)
 {
-	return c->rooted && c->cg.kind != CGROUP_V2;
+	return c->rooted && !cgroup_is_v2();
 }
 
 static void warn_of_limits(struct container *c)
@@ -92,12 +92,15 @@ static int container_prepare(
 	mounts_init(&c->tree);
 	cgroup_init(&c->cg);
 	c->rooted = geteuid() == 0;
-	c->new_time = access("/proc/self/ns/time", F_OK) == 0;
-	trail_begin(trail, STEP_CGROUP);
-	r = cgroup_plan(&c->cg, plan, e);
-	if (r == 0 && born_early(c)) {
+	r = 0;
+	/* Before anything else is looked at: what comes after happens beside its namespaces. */
+	if (born_early(c)) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
+	}
+	if (r == 0) {
+		trail_begin(trail, STEP_CGROUP);
+		r = cgroup_plan(&c->cg, plan, e);
 	}
 	if (r < 0) {
 		container_stop(&c->box);
@@ -131,13 +134,16 @@ static int clone_first(struct container *c, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "making the agent's channel");
 	c->box.fds.channel = channel[0];
-	if (c->new_time)
-		args.flags |= WARD_CLONE_NEWTIME;
 	if (c->cg.kind == CGROUP_V2) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)c->cg.dir[0];
 	}
+	args.flags |= WARD_CLONE_NEWTIME;
 	pid = host_clone3(&args);
+	if (pid == -EINVAL) { /* a kernel without time namespaces; trying is cheaper than asking */
+		args.flags &= ~(uint64_t)WARD_CLONE_NEWTIME;
+		pid = host_clone3(&args);
+	}
 	if (pid == 0) {
 		close(channel[0]);
 		child_main(c, channel[1]);
