@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -262,6 +263,83 @@ static unsigned measure(const struct range *r, unsigned count, int record)
 	return len;
 }
 
+static bool is_jump(const struct sock_filter *c)
+{
+	return BPF_CLASS(c->code) == BPF_JMP;
+}
+
+static bool is_return(const struct sock_filter *c)
+{
+	return BPF_CLASS(c->code) == BPF_RET;
+}
+
+/* Where instruction @at goes on to: @side 0 or 1; the same for both but after a condition. */
+static unsigned next_of(const struct prog *p, unsigned at, int side)
+{
+	const struct sock_filter *c = &p->code[at];
+
+	if (!is_jump(c))
+		return at + 1;
+	if (BPF_OP(c->code) == BPF_JA)
+		return at + 1 + c->k;
+	return at + 1 + (side ? c->jf : c->jt);
+}
+
+/* The answer at the end of @p that equals the one at @at; made when it is not there yet. */
+static unsigned shared_return(struct prog *p, unsigned body, unsigned at)
+{
+	for (unsigned i = body; i < p->len; i++)
+		if (p->code[i].k == p->code[at].k)
+			return i;
+	return emit(p, BPF_RET | BPF_K, 0, 0, p->code[at].k);
+}
+
+/*
+ * One return for each answer, at the end, instead of one in each leaf: the kernel compiles every
+ * instruction when the filter is loaded, and that happens at every start.
+ */
+static void share_returns(struct prog *p)
+{
+	unsigned body = p->len, target[PROG_MAX][2], place[PROG_MAX], len = 0;
+	bool used[PROG_MAX] = { true };
+
+	for (unsigned i = 0; i < body; i++) {
+		for (int side = 0; side < 2 && !is_return(&p->code[i]); side++) {
+			unsigned to = next_of(p, i, side);
+
+			if (is_jump(&p->code[i]) && is_return(&p->code[to]))
+				to = shared_return(p, body, to);
+			target[i][side] = to;
+			used[to] |= used[i];
+		}
+	}
+	for (unsigned i = 0; i < p->len; i++) {
+		place[i] = len;
+		len += used[i];
+	}
+	for (unsigned i = 0; i < p->len; i++) {
+		struct sock_filter c = p->code[i];
+
+		if (!used[i])
+			continue;
+		if (is_jump(&c)) {
+			unsigned jt = place[target[i][0]] - place[i] - 1,
+				 jf = place[target[i][1]] - place[i] - 1;
+
+			if (BPF_OP(c.code) != BPF_JA && (jt > 255 || jf > 255)) {
+				fputs("seccomp-gen: a shared answer is out of reach\n", stderr);
+				exit(1);
+			}
+			c = BPF_OP(c.code) == BPF_JA
+				    ? (struct sock_filter){ c.code, 0, 0, jt }
+				    : (struct sock_filter){ c.code, (unsigned char)jt,
+					      (unsigned char)jf, c.k };
+		}
+		p->code[place[i]] = c;
+	}
+	p->len = len;
+}
+
 static void build(struct prog *p, const struct range *r, unsigned count, int record)
 {
 	load(p, offsetof(struct seccomp_data, arch));
@@ -270,6 +348,7 @@ static void build(struct prog *p, const struct range *r, unsigned count, int rec
 	load(p, offsetof(struct seccomp_data, nr));
 	/* x32 numbers lie above NR_MAX, in the last range, which is ABSENT. */
 	search(p, r, count, record);
+	share_returns(p);
 }
 
 static unsigned make_ranges(struct range *r)
