@@ -276,6 +276,8 @@ static void relay_work(struct stdio *s, struct relay *r, const struct pollfd *p)
 		return;
 	if (r->len) {
 		good = relay_write(s, r);
+	} else if (p->revents == POLLHUP) {
+		good = false; /* closed and empty: no room is needed to read that */
 	} else {
 		good = relay_read(r);
 		if (good && r->len && r != &s->in)
