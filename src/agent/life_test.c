@@ -442,7 +442,7 @@ static void broken_parts(void **state)
 
 static void limit(int what, rlim_t n)
 {
-	struct rlimit l;
+	struct rlimit l = { 0 };
 
 	assert_int_equal(prlimit(rig.pid, (__typeof__(RLIMIT_AS))what, NULL, &l), 0);
 	l.rlim_cur = n == RLIM_INFINITY ? l.rlim_max : n;

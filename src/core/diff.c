@@ -203,6 +203,8 @@ static int diff_folder(struct look *l, const char *dir, struct err *e)
 		l->before = PAIR_BEFORE;
 		l->after = PAIR_AFTER;
 		r = show(l, e);
+		l->dir = NULL; /* it was in @p */
+		l->env = NULL;
 	}
 	pair_close(&p);
 	changes_done(&c);

@@ -62,7 +62,7 @@ int host_gate(const char *call)
 		/* Best effort: a log line that is lost only makes a test harder to read. */
 		ssize_t n = write(f.log, call, strlen(call));
 
-		n = write(f.log, "\n", 1);
+		n += write(f.log, "\n", 1);
 		(void)n;
 	}
 	if (!f.at || f.count != f.at)

@@ -81,7 +81,6 @@ void probe_seccomp(struct probe_result *r)
 	struct sock_fprog prog = { .len = ARRAY_LEN(code), .filter = code };
 	unsigned action = SECCOMP_RET_USER_NOTIF;
 	struct seccomp_notif_sizes sizes = { 0 };
-	own_fd int listener = -1;
 	int err;
 
 	if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) < 0 ||
@@ -91,11 +90,13 @@ void probe_seccomp(struct probe_result *r)
 	}
 	err = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (err == 0)
-		err = listener = host_seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
+		err = host_seccomp(SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog);
 	if (err < 0)
 		probe_say(r, PROBE_NO, "loading a filter with a listener: %s", strerror(-err));
 	else
 		probe_say(r, PROBE_YES, "loaded a filter with a listener");
+	if (err >= 0)
+		close(err);
 	probe_fact(r, "notif_bytes", "%u", sizes.seccomp_notif);
 }
 

@@ -267,7 +267,7 @@ static int dst_path(
 	const struct build_copy *c, const char *real, char out[IMAGE_NAME_MAX + 1], struct err *e)
 {
 	char whole[2 * PATH_MAX];
-	struct entry_name name;
+	struct entry_name name = { 0 };
 	size_t n = strlen(c->dst);
 	int r;
 

@@ -99,7 +99,7 @@ static int walk(struct unpack *u, const char *path, int *ret_fd, struct err *e)
 	while (path[len]) {
 		size_t begin = len + (path[len] == '/');
 		char name[256];
-		int r, next;
+		int r, next = -1;
 
 		len = begin + strcspn(path + begin, "/");
 		memcpy(part, path, len);

@@ -40,7 +40,7 @@ static void put_word(struct record *r, const char *word)
 	static const char hex[] = "0123456789abcdef";
 
 	for (const char *p = word; *p;) {
-		unsigned char c = (unsigned char)*p;
+		unsigned char c;
 		size_t n = 0;
 
 		while (p[n] && is_plain((unsigned char)p[n]))

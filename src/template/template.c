@@ -6,6 +6,7 @@
  * Rules: reads only; nothing is made or fetched here. A word that has no record yet but could get
  *        one sets needs_import, and the caller decides.
  */
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -186,7 +187,9 @@ static int fill(const char *state_dir, const char *spec, const char *name, struc
 	t->root.kind = rec->kind == RECORD_DIR ? ROOT_DIR : ROOT_LAYERS;
 	t->root.name = spec;
 	r = set_layers(state_dir, rec, t, e);
-	if (r == 0 && rec->kind == RECORD_DIR)
+	if (r == 0 && rec->kind == RECORD_DIR && t->root.layer_count != 1)
+		r = err_say(e, EINVAL, "its record names no directory; make it again");
+	else if (r == 0 && rec->kind == RECORD_DIR)
 		r = check_dir(state_dir, t->root.layers[0], t->root.layers[0], e);
 	if (r < 0)
 		return err_wrap(e, r, "template '%s'", name);
@@ -209,6 +212,7 @@ static int resolve_record(const char *state_dir, const char *spec, const char *n
 	r = load_held(state_dir, name, &t.record_, &t.hold_, e);
 	if (r < 0)
 		return r;
+	assert(t.record_);
 	if (oci &&
 		(!str_eq(t.record_->source, oci->source) || !str_eq(t.record_->stamp, oci->stamp)))
 		r = -ENOENT;

@@ -127,7 +127,7 @@ int ids_write(const struct container *c, pid_t pid, struct err *e)
 			     : run_map_tool(
 				       "newgidmap", pid, getgid(), c->sub_gid, c->sub_count, e);
 	}
-	snprintf(text, sizeof(text), "0 %u %u", c->box.plan->id_base, SANDBOX_IDS);
+	snprintf(text, sizeof(text), "0 %u %d", c->box.plan->id_base, SANDBOX_IDS);
 	r = put_map(pid, "uid_map", text, e);
 	return r < 0 ? r : put_map(pid, "gid_map", text, e);
 }
