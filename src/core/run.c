@@ -445,9 +445,16 @@ static void take_down(struct run *run)
 		if (run->kept && !run->req->quiet)
 			fprintf(stderr, "ward run: kept as %s\n", run->plan.id);
 	}
-	box_stop(run->box);
+	if (box_stop(run->box)) {
+		slot_free(&run->slot);
+	} else {
+		fprintf(stderr,
+			"ward run: warning: not all of %s could be removed; 'ward gc' tries "
+			"again\n",
+			run->plan.id);
+		slot_leave(&run->slot);
+	}
 	run->box = NULL;
-	slot_free(&run->slot);
 }
 
 /* One line for an end that the exit status alone does not explain. */

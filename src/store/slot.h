@@ -40,6 +40,8 @@ int slot_write(struct slot *s, const struct slot_record *rec, struct err *e);
 int slot_add(struct slot *s, const char *id, const struct undo *item, struct err *e);
 /* Everything is undone: gives the slot back. Safe on a zeroed or freed one whose fd is -1. */
 void slot_free(struct slot *s);
+/* Its sandbox is over, but not all of it could be removed: the next sweep tries again. */
+void slot_leave(struct slot *s);
 
 struct sweep_report {
 	unsigned checked; /* slots looked at */

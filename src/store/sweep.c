@@ -72,7 +72,7 @@ static int lock_dead(const struct sweep *s, int fd, const char *name)
 static int audit_swept(
 	const struct sweep *s, const struct record *rec, const char *id, bool kept, struct err *e)
 {
-	char tier[32] = "", pid[24] = "";
+	char tier[32] = "", pid[24] = "", ended[8];
 	own_buf struct buf members;
 	uint64_t n = 0;
 
@@ -84,7 +84,9 @@ static int audit_swept(
 	json_str(&members, "tier", tier);
 	json_u64(&members, "pid", n);
 	json_bool(&members, "kept", kept);
-	json_str(&members, "cause", "killed-by-operator");
+	/* A ward that only could not clean up has told the end itself. */
+	if (record_get(rec, "ended", ended, sizeof(ended)) < 0)
+		json_str(&members, "cause", "killed-by-operator");
 	return audit_append(s->state_fd, "run.swept", &members, e);
 }
 

@@ -152,6 +152,9 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 		snprintf(text, sizeof(text), "of %llu bytes",
 			(unsigned long long)limits->memory_bytes);
 		set(ret, END_OUT_OF_MEMORY, STATUS_SIGNAL + SIGKILL, text);
+		/* Told of it, ward kills the rest at once, and may be quicker than the counter. */
+		if (!ret->usage.oom_kills)
+			ret->usage.oom_kills = 1;
 	} else if (seen->operator_killed) {
 		snprintf(text, sizeof(text), "signal %d", seen->operator_signal);
 		set(ret, END_KILLED, STATUS_SIGNAL + seen->operator_signal, text);

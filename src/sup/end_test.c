@@ -168,6 +168,8 @@ static void one_cause_follows(void **state)
 		if (cases[i].want_detail)
 			assert_string_equal(end.detail, cases[i].want_detail);
 		assert_true((end.cause == END_SETUP_FAILED) == (end.step != NULL));
+		if (end.cause == END_OUT_OF_MEMORY)
+			assert_true(end.usage.oom_kills > 0);
 	}
 }
 

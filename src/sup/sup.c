@@ -466,6 +466,7 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 	/* Killed all at once, they are not added up by the kernel. */
 	if (s->killed)
 		s->usage.written_bytes = UINT64_MAX;
+	s->usage.oom_kills = ret->usage.oom_kills;
 	ret->usage = s->usage;
 }
 

@@ -517,8 +517,10 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 	}
 }
 
-void cgroup_drop(struct cgroup *cg)
+bool cgroup_drop(struct cgroup *cg)
 {
+	bool gone = true;
+
 	for (int i = 0; i < CGROUP_PARTS; i++) {
 		/* A process that has just ended can keep its folder busy for a moment. */
 		for (int tries = 0; cg->made[i] && tries < 200; tries++) {
@@ -531,6 +533,7 @@ void cgroup_drop(struct cgroup *cg)
 										    : 5000000 },
 					NULL);
 		}
+		gone = gone && !cg->made[i];
 		if (cg->dir[i] >= 0)
 			close(take_fd(&cg->dir[i]));
 		if (cg->tasks[i] >= 0)
@@ -538,6 +541,7 @@ void cgroup_drop(struct cgroup *cg)
 	}
 	if (cg->oom >= 0)
 		close(take_fd(&cg->oom));
+	return gone;
 }
 
 int cgroup_probe(enum cgroup_kind *ret_kind, struct err *e)

@@ -55,8 +55,9 @@ int cgroup_enter(const int *tasks, unsigned count, struct err *e);
 /* Fills the fields of @usage that cgroups know; with @all also those that explain no end. */
 void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage);
 
-/* Removes the folders and closes everything. Never fails; the processes must be gone. */
-void cgroup_drop(struct cgroup *cg);
+/* Removes the folders and closes everything; the processes must be gone. False: one is still there.
+ */
+bool cgroup_drop(struct cgroup *cg);
 
 /* Can this caller make cgroups with the memory and pids controllers? Says why not in @e. */
 int cgroup_probe(enum cgroup_kind *ret_kind, struct err *e);

@@ -282,8 +282,19 @@ const struct undo *box_kept(struct box *box, unsigned *ret_count)
 	return box->undo;
 }
 
-void box_stop(struct box *box)
+void box_left(struct box *box)
 {
-	if (box)
-		box->ops->stop(box);
+	if (box->left)
+		*box->left = true;
+}
+
+bool box_stop(struct box *box)
+{
+	bool left = false;
+
+	if (!box)
+		return true;
+	box->left = &left; /* the box itself is gone when we want to know */
+	box->ops->stop(box);
+	return !left;
 }

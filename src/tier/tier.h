@@ -82,7 +82,8 @@ void box_discard(struct box *box);
 /* What must be undone when a kept sandbox is removed, beside its folder. */
 const struct undo *box_kept(struct box *box, unsigned *ret_count);
 /* Removes all that start made (unless plan->keep: then what `ward diff` needs stays), frees @box.
- * Never fails; safe on a prepared or half-started box and on NULL. */
-void box_stop(struct box *box);
+ * Safe on a prepared or half-started box and on NULL. False: some of what box_undo() told is still
+ * there, and whoever wrote it down must not forget it. */
+bool box_stop(struct box *box);
 
 #endif

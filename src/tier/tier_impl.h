@@ -20,6 +20,7 @@ struct box {
 	int status;                    /* its wait status, once reaped */
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
 	bool discarded;                /* see box_discard() */
+	bool *left;                    /* see box_left() */
 	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
 	const char *const *env;
 };
@@ -44,7 +45,8 @@ struct tier_ops {
 	void (*measure)(struct box *box, struct usage *usage);
 	/* Optional. See box_keep(); a tier without it keeps what its undo items name. */
 	int (*keep)(struct box *box, struct err *e);
-	/* Required. Never fails; safe on a half-started box. Frees @box. */
+	/* Required. Safe on a half-started box; says box_left() when it could not remove all.
+	 * Frees @box. */
 	void (*stop)(struct box *box);
 };
 
@@ -58,6 +60,8 @@ int box_send_ready(int channel, int listener, int upper, struct err *e);
 /* The command line and environment of ward are in the first process's memory too, and /proc shows
  * the first: overwrites them there. */
 void box_forget_arguments(const struct plan *plan);
+/* For stop: something that box->undo names is still there. */
+void box_left(struct box *box);
 /* Closes and unmaps what box_init() set up. */
 void box_done(struct box *box);
 

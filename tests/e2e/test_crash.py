@@ -7,6 +7,7 @@ import concurrent.futures
 import errno
 import json
 import os
+import pathlib
 import random
 import shutil
 import signal
@@ -275,6 +276,29 @@ def test_processes_die_with_ward_at_once(box):
         ward.kill()
     wait_until(lambda: "processes" not in watch.found(), what="the end of the sandbox's processes")
     assert box.ward("gc").returncode == 0
+    watch.check()
+
+
+def test_what_cannot_be_removed_is_not_forgotten(box):
+    """Somebody's folder in a cgroup of ours: it stays, the run says so, and a later gc gets it."""
+    box("--", "true")
+    watch = Leaks(box.state)
+    with ends(started(box, script="sleep 1")) as ward:
+        slot = next((box.state / "slots").iterdir())
+        groups = [line.split()[-1] for line in slot.read_text().splitlines() if line.startswith("undo=cgroup")]
+        if not groups:
+            pytest.skip("no cgroups here")
+        extra = pathlib.Path(groups[0]) / "somebody"
+        extra.mkdir()
+        try:
+            out, err = ward.communicate(timeout=HANG)
+            assert ward.returncode == 0 and b"not all of" in err and len(err.splitlines()) == 1, err
+            assert slot.exists() and pathlib.Path(groups[0]).exists()
+            ends_before = box.ward("audit", "show").stdout.count("killed-by-operator")
+        finally:
+            extra.rmdir()
+    assert box.ward("gc").returncode == 0 and not slot.exists()
+    assert box.ward("audit", "show").stdout.count("killed-by-operator") == ends_before
     watch.check()
 
 

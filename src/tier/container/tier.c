@@ -282,7 +282,8 @@ static void container_stop(struct box *box)
 		box_reap(box, &status, &unused);
 	}
 	mounts_done(&c->tree);
-	cgroup_drop(&c->cg);
+	if (!cgroup_drop(&c->cg))
+		box_left(box);
 	box_done(box);
 	free(c);
 }

@@ -208,11 +208,12 @@ static void stop(struct box *box)
 		kill_all(box);
 		box_reap(box, &status, &unused);
 	}
-	cgroup_drop(&b->cg);
+	if (!cgroup_drop(&b->cg))
+		box_left(box);
 	box_done(box);
-	/* A second time, for what has failed once: after this nobody looks for it any more. */
-	if (ws_layout_remove(b, kept, NULL) < 0)
-		ws_layout_remove(b, kept, NULL);
+	/* A second time, for what has failed once; a third time it is up to a sweep. */
+	if (ws_layout_remove(b, kept, NULL) < 0 && ws_layout_remove(b, kept, NULL) < 0)
+		box_left(box);
 	free(b);
 }
 
