@@ -38,7 +38,7 @@ VARIANTS = {
     "v1": ("systemd.unified_cgroup_hierarchy=0 systemd.legacy_systemd_cgroup_controller=1", MACHINE),
     "none": ("init=/rig/bare", MACHINE),
 }
-FULL = f"{MACHINE} tests/escape tests/e2e/test_hosts.py tests/e2e/test_limits.py tests/e2e/test_run.py tests/e2e/test_workspace.py"
+FULL = f"{MACHINE} tests/escape tests/e2e/test_hosts.py tests/e2e/test_limits.py tests/e2e/test_run*.py tests/e2e/test_workspace.py"
 
 
 def say(text):
