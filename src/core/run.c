@@ -409,6 +409,14 @@ static int keep(struct run *run, struct err *e)
 		.template_name = p->root.name,
 	};
 
+	char dir[WARD_PATH_MAX];
+	int r = str_fmt(dir, sizeof(dir), "%s/boxes/%s", p->state_dir, p->id);
+
+	if (r < 0)
+		return err_say(e, -r, "the state directory's path is too long");
+	r = template_keep(&run->tmpl, dir, e);
+	if (r < 0)
+		return r;
 	record.undo = box_kept(run->box, &record.undo_count);
 	return kept_write(run->state_fd, &record, e);
 }

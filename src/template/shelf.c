@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/id.h"
+#include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
@@ -70,12 +71,16 @@ static int open_folder(const char *state_dir, const char *name, bool make, int *
 
 int shelf_open(const char *state_dir, bool make, struct shelf *ret, struct err *e)
 {
-	struct shelf s = { -1, -1, -1 };
+	struct shelf s = { -1, -1, -1, -1 };
 	int r;
 
 	r = open_folder(state_dir, "layers", make, &s.layers, e);
 	if (r == 0)
 		r = open_folder(state_dir, "templates", make, &s.templates, e);
+	if (r == 0) {
+		r = open_folder(state_dir, "boxes", false, &s.boxes, e);
+		r = r == -ENOENT ? 0 : r;
+	}
 	if (r == 0) {
 		s.lock_ = host_openat(s.layers, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
 		if (s.lock_ < 0)
@@ -91,9 +96,9 @@ int shelf_open(const char *state_dir, bool make, struct shelf *ret, struct err *
 
 void shelf_done(struct shelf *s)
 {
-	int *const fds[] = { &s->lock_, &s->templates, &s->layers };
+	int *const fds[] = { &s->lock_, &s->boxes, &s->templates, &s->layers };
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
 		if (*fds[i] >= 0)
 			host_close(*fds[i]);
 		*fds[i] = -1;

@@ -15,6 +15,7 @@ struct record;
  */
 struct shelf {
 	int layers, templates; /* the two folders */
+	int boxes;             /* kept sandboxes, which may need layers too; -1: none yet */
 	int lock_;
 };
 
@@ -29,7 +30,8 @@ void shelf_unlock(struct shelf *s);
  * lives, and swept by anybody once its maker is gone. Takes and releases the shelf's lock.
  */
 int shelf_work_begin(struct shelf *s, char name[ID_LEN + 6], int *ret_fd, struct err *e);
-/* Wants the lock. From now on, as long as @work lives, no sweep removes @layer. */
+/* Wants the lock, or another reason why @layer cannot be swept right now (then @s may be NULL).
+ * From now on, as long as the folder @work lives, no sweep removes @layer. */
 int shelf_pin(struct shelf *s, int work, const char *layer, struct err *e);
 /* Removes it and all in it; never fails: what cannot be removed now is swept later. */
 void shelf_work_end(struct shelf *s, const char *name, int *fd);

@@ -76,7 +76,7 @@ static int use_pins(struct sweep *s, int work)
 		return err_set(s->e, ENOMEM, "reading the templates");
 	n = host_get(work, "uses", text, LAYERS_MAX * (LAYER_NAME_MAX + 1) + 1);
 	if (n < 0)
-		return n == -ENOENT ? 0 : err_set(s->e, (int)-n, "reading what an import needs");
+		return n == -ENOENT ? 0 : err_set(s->e, (int)-n, "reading which layers are needed");
 	buf_add(&s->used, text, (size_t)n);
 	return 0;
 }
@@ -146,6 +146,16 @@ static int sweep_template(struct sweep *s, int dir, const char *name)
 	return 0;
 }
 
+/* A kept sandbox is what was written on top of layers: without them it is nothing. */
+static int use_box(struct sweep *s, int dir, const char *name)
+{
+	own_fd int fd = host_openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+
+	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP)
+		return 0; /* removed just now, or nothing of ours */
+	return fd < 0 ? err_set(s->e, -fd, "opening the kept sandbox %s", name) : use_pins(s, fd);
+}
+
 static int sweep_layer(struct sweep *s, int dir, const char *name)
 {
 	char line[LAYER_NAME_MAX + 3];
@@ -167,6 +177,8 @@ static int decide(struct sweep *s)
 
 	if (r == 0)
 		r = each(s, s->shelf->templates, "", sweep_template);
+	if (r == 0 && s->shelf->boxes >= 0)
+		r = each(s, s->shelf->boxes, "", use_box);
 	if (r == 0 && s->used.bad)
 		r = err_set(s->e, ENOMEM, "listing the layers in use");
 	return r < 0 ? r : each(s, s->shelf->layers, "sha256-", sweep_layer);

@@ -22,6 +22,7 @@
 #include "template/host.h"
 #include "template/record.h"
 #include "template/ref.h"
+#include "template/shelf.h"
 #include "template/template.h"
 
 static const char *const no_words[] = { NULL };
@@ -47,6 +48,21 @@ void template_done(struct template *t)
 	free(t->paths_);
 	memset(t, 0, sizeof(*t));
 	t->hold_ = -1;
+}
+
+int template_keep(const struct template *t, const char *box, struct err *e)
+{
+	own_fd int dir = -1;
+	int r = 0;
+
+	if (!t->record_ || t->record_->kind != RECORD_LAYERS)
+		return 0;
+	dir = host_open(box, O_RDONLY | O_DIRECTORY, 0);
+	if (dir < 0)
+		return err_set(e, -dir, "opening %s", box);
+	for (unsigned i = 0; r == 0 && i < t->record_->layer_count; i++)
+		r = shelf_pin(NULL, dir, t->record_->layers[i], e);
+	return r;
 }
 
 const struct record *template_record(const struct template *t)

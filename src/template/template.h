@@ -38,6 +38,9 @@ struct template
  */
 int template_resolve(const char *state_dir, const char *spec, struct template *ret, struct err *e);
 void template_done(struct template *t);
+/* A sandbox of it is kept in the folder @box: no sweep removes its layers as long as that is there.
+ * To be called before template_done(). */
+int template_keep(const struct template *t, const char *box, struct err *e);
 /* What is written down about it; NULL for `host` and for a directory without a name. */
 const struct record *template_record(const struct template *t);
 

@@ -424,3 +424,19 @@ def test_in_use_by_a_sandbox(ward, state, tmp_path, program):
         p.terminate()
         p.communicate(timeout=30)
     ok(ward("template", "rm", "n"))
+
+
+def test_a_kept_sandbox_keeps_its_layers(ward, state, tmp_path, program):
+    """Its files lie on top of them; they go when the last one that needs them does."""
+    images.write_layout(tmp_path / "img", (Image(Layer(entry("p", program, mode=0o755)), Layer(entry("low", "")),
+                                                 config={"Env": ["FROM=i"]}), None))
+    ok(ward("template", "import", f"oci:{tmp_path}/img", "--name", "n"))
+    folders = layers_of(ward, state, "n")
+    ok(ward("run", "--quiet", "--keep", "--tier", "container", "--template", "n", "--", "/p"))
+    kept = [p.name for p in (state / "boxes").iterdir()]
+    ok(ward("template", "rm", "n"))
+    ok(ward("gc"))
+    assert len(kept) == 1 and all(f.exists() for f in folders) and listed(ward) == {}
+    ok(ward("rm", *kept))
+    ok(ward("gc"))
+    assert not any(f.exists() for f in folders)
