@@ -20,6 +20,7 @@ enum {
 	RECORD_COMMAND_MAX = 1024,     /* of that, the command; the rest of it is cut */
 	UNDO_MAX = 64,                 /* things that one sandbox makes outside itself */
 	TREE_DEPTH_MAX = 24,           /* directories open at once while a tree is deleted */
+	TREE_SIZE_DEPTH_MAX = 256,     /* folders inside folders that a tree's size is counted in */
 	CGROUP_DEPTH_MAX = 16,         /* nested cgroups below one sandbox's own */
 	UNDO_WAIT_MS = 5000,           /* until the processes of a killed cgroup must be gone */
 	AUDIT_LOCK_WAIT_MS = 5000,     /* for another ward that is appending */

@@ -2,6 +2,8 @@
 #ifndef WARD_HOST_TREE_H
 #define WARD_HOST_TREE_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 
 /*
@@ -27,6 +29,12 @@ int tree_copy(const char *src, const char *dst, struct err *e);
 /* One regular file, as in tree_copy; @dst_name must not exist. */
 int tree_copy_file(
 	int src_dir, const char *src_name, int dst_dir, const char *dst_name, struct err *e);
+
+/*
+ * The bytes on disk of all that is in the folder @path, hard links each time. -ELOOP: it is deeper
+ * than TREE_SIZE_DEPTH_MAX. What was counted up to an error is in @ret_bytes.
+ */
+int tree_size(const char *path, uint64_t *ret_bytes);
 
 /* mkdir -p: makes @path and what is missing above it. */
 int tree_make(const char *path, unsigned mode, struct err *e);

@@ -180,6 +180,34 @@ static void removing_nothing_is_fine(void **state)
 	assert_int_equal(access("m/n/o", F_OK), 0);
 }
 
+static void a_size_is_all_of_it(void **state)
+{
+	char data[65536], path[32] = "size/a/b/f";
+	uint64_t none, some, more;
+
+	(void)state;
+	memset(data, 'x', sizeof(data) - 1);
+	data[sizeof(data) - 1] = '\0';
+	assert_int_equal(tree_make("size/a/b", 0700, NULL), 0);
+	assert_int_equal(tree_size("size", &none), 0);
+	put(path, 0600, data);
+	assert_int_equal(tree_size("size", &some), 0);
+	assert_true(some >= none + sizeof(data) - 1);
+	/* A link to something large is small, and leads nowhere. */
+	assert_int_equal(symlink("/usr", "size/link"), 0);
+	put("size/a/g", 0600, data);
+	assert_int_equal(tree_size("size", &more), 0);
+	assert_true(more >= some + sizeof(data) - 1 && more < some + 2 * sizeof(data));
+	assert_int_equal(tree_size("size/a/g", &none), -ENOTDIR);
+	assert_int_equal(tree_size("nowhere", &none), -ENOENT);
+	assert_int_equal(chdir("size"), 0);
+	for (int i = 0; i < 300; i++)
+		assert_int_equal(mkdir("d", 0700) || chdir("d"), 0);
+	assert_int_equal(chdir(top), 0);
+	assert_int_equal(tree_size("size", &more), -ELOOP);
+	assert_int_equal(tree_remove("size", NULL), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -187,6 +215,7 @@ int main(void)
 		cmocka_unit_test(a_copy_replaces_nothing),
 		cmocka_unit_test(deep_and_closed_trees_go),
 		cmocka_unit_test(removing_nothing_is_fine),
+		cmocka_unit_test(a_size_is_all_of_it),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

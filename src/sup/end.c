@@ -122,7 +122,7 @@ static unsigned limits_hit(const struct sighting *seen, const struct usage *usag
 {
 	return (usage->oom_kills || seen->oom_seen ? 1u << END_OUT_OF_MEMORY : 0) |
 	       (usage->pids_refused ? 1u << END_PROCESS_LIMIT : 0) |
-	       (usage->disk_full ? 1u << END_DISK_LIMIT : 0) |
+	       (usage->disk_full || seen->disk_over ? 1u << END_DISK_LIMIT : 0) |
 	       (seen->time_over ? 1u << END_TIME_LIMIT : 0) |
 	       (seen->output_over ? 1u << END_OUTPUT_LIMIT : 0);
 }
@@ -148,6 +148,10 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 		snprintf(text, sizeof(text), "after %llu bytes",
 			(unsigned long long)limits->output_bytes);
 		set(ret, END_OUTPUT_LIMIT, STATUS_SIGNAL + SIGKILL, text);
+	} else if (seen->disk_over) {
+		snprintf(text, sizeof(text), "of %llu bytes",
+			(unsigned long long)limits->disk_bytes);
+		set(ret, END_DISK_LIMIT, STATUS_SIGNAL + SIGKILL, text);
 	} else if (seen->oom_seen || (usage->oom_kills && (failed || !ended))) {
 		snprintf(text, sizeof(text), "of %llu bytes",
 			(unsigned long long)limits->memory_bytes);

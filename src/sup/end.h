@@ -39,7 +39,7 @@ struct sighting {
 	int start_status;      /* then: 127, 126 or 125 */
 	char start_text[200];
 
-	bool time_over, output_over, oom_seen; /* then the sandbox was killed for it */
+	bool time_over, output_over, disk_over, oom_seen; /* then the sandbox was killed for it */
 	bool operator_killed; /* a signal to ward could not be passed on, or insisted */
 	int operator_signal;  /* the last signal that was passed on; 0: none */
 	uint64_t output_bytes;

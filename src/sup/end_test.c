@@ -36,6 +36,13 @@ static const struct {
 	const char *want_detail; /* NULL: any */
 } cases[] = {
 	{ .name = "exit 0", .seen = { .exited = true }, .want = END_EXITED },
+	{ .name = "more on disk than allowed, and killed for it",
+		.seen = { .disk_over = true, .killed = true },
+		.last = STEP_EXEC,
+		.first_status = KILLED_BY(SIGKILL),
+		.want = END_DISK_LIMIT,
+		.want_status = 137,
+		.want_detail = "of 8388608 bytes" },
 	{ .name = "exit 7",
 		.seen = { .exited = true, .code = 7 },
 		.want = END_EXITED,

@@ -40,7 +40,8 @@ struct sup {
 	int signals; /* signalfd */
 	unsigned insisted;
 	uint64_t deadline_ns;
-	uint64_t late_ns; /* when to call hooks->late; 0: done */
+	uint64_t late_ns;  /* when to call hooks->late; 0: done */
+	uint64_t watch_ns; /* when to look at the disk again; 0: never */
 	const struct sup_hooks *hooks;
 	bool command_over, judged;
 	struct usage usage;
@@ -323,11 +324,27 @@ static int time_left_ms(const struct sup *s)
 
 	if (s->late_ns && (!next || s->late_ns < next))
 		next = s->late_ns;
+	if (s->watch_ns && (!next || s->watch_ns < next))
+		next = s->watch_ns;
 	return next ? ms_until(next) : -1;
+}
+
+static void watch(struct sup *s)
+{
+	bool over;
+	unsigned ms = box_watch(s->box, &over);
+
+	s->watch_ns = ms && !over ? clock_ns() + ms * 1000000ull : 0;
+	if (over) {
+		s->seen->disk_over = true;
+		kill_box(s);
+	}
 }
 
 static void check_clock(struct sup *s)
 {
+	if (s->watch_ns && ms_until(s->watch_ns) == 0)
+		watch(s);
 	if (s->late_ns && ms_until(s->late_ns) == 0) {
 		s->late_ns = 0;
 		s->hooks->late(s->hooks->arg);
@@ -547,6 +564,7 @@ int sup_run(struct box *box, const struct plan *plan, const struct sup_hooks *ho
 		trail_begin(trail, STEP_RUN);
 		if (hooks->idle)
 			hooks->idle(hooks->arg);
+		watch(s);
 		if (hooks->late)
 			s->late_ns = clock_ns() + SUP_LATE_MS * 1000000ull;
 		wait_for_end(s);

@@ -213,6 +213,12 @@ void box_close_notify(struct box *box)
 		close(take_fd(&box->fds.notify));
 }
 
+unsigned box_watch(struct box *box, bool *ret_over)
+{
+	*ret_over = false;
+	return box->ops->watch ? box->ops->watch(box, ret_over) : 0;
+}
+
 void box_kill(struct box *box)
 {
 	box->ops->kill(box);

@@ -20,7 +20,7 @@ struct usage {
 	uint64_t cpu_us, memory_peak_bytes, written_bytes, pids_peak;
 	uint64_t oom_kills;    /* processes that the kernel killed for want of memory */
 	uint64_t pids_refused; /* forks refused by the process limit */
-	bool disk_full;        /* nothing more could be written when it ended */
+	bool disk_full;        /* nothing more could be written when somebody looked */
 };
 
 /* The descriptors that whoever waits for a sandbox polls; -1 where there is none. */
@@ -66,6 +66,12 @@ void box_trail(const struct box *box, struct trail *ret_trail);
 int box_ready(struct box *box, struct err *e);
 /* The seccomp listener is of no more use. */
 void box_close_notify(struct box *box);
+/*
+ * Looks after what no event tells: how full the disk is. To be called again as long as the command
+ * runs, after as many milliseconds as it says; 0: never again. @ret_over: more than the limit is in
+ * use, and only an end will change that.
+ */
+unsigned box_watch(struct box *box, bool *ret_over);
 /* Kills everything inside and waits until it is gone. Never fails; idempotent. */
 void box_kill(struct box *box);
 /* What the sandbox has used, once its command is over; the rest of it may still be ending. */

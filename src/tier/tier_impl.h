@@ -39,6 +39,8 @@ struct tier_ops {
 		const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);
 	/* Required. On failure, stop() leaves nothing behind: no process, no mount, no file. */
 	int (*start)(struct box *box, struct trail *trail, struct err *e);
+	/* Optional. See box_watch(). Costs an idle sandbox next to nothing. */
+	unsigned (*watch)(struct box *box, bool *ret_over);
 	/* Required. Kills all processes inside; returns when they are gone. Never fails. */
 	void (*kill)(struct box *box);
 	/* Required. Fills what limits and files tell. Lets go of what would delay the end. */

@@ -92,6 +92,28 @@ def one_line(done):
 
 # The wall ------------------------------------------------------------------------------------------
 
+@pytest.mark.parametrize("script", [
+    "for i in 1 2 3 4 5 6; do head -c 1M /dev/zero > $i; done; sleep 60",
+    "cd $HOME; for i in 1 2 3 4 5 6; do head -c 1M /dev/zero > $i; done; sleep 60",
+    "cd $TMPDIR; for i in 1 2 3 4 5 6; do head -c 1M /dev/zero > $i; done; sleep 60",
+    "i=0; while [ $i -lt 300 ]; do mkdir d; cd d; i=$((i+1)); done; sleep 60",
+], ids=["work", "home", "tmp", "too deep to count"])
+def test_disk_limit_of_all_files_together(place, script):
+    folder = place.folder()
+    place.sh(f"head -c 8M /dev/zero > {folder}/before")  # what was there does not count
+    report = place.top / "report"
+    done = place.run("--source", f"dir:{folder}", "--disk", "4M", "--json", report, "--", "sh", "-c", script)
+    told = json.loads(report.read_text())
+    assert (done.returncode, told["cause"], told["limits_hit"]) == (137, "disk-limit", ["disk-limit"]), (done.stderr, told)
+    assert place.leftovers() == []
+
+
+def test_disk_limit_of_all_files_together_holds_for_what_fits(place):
+    done = place.run("--source", f"dir:{place.folder()}", "--disk", "4M", "--", "sh", "-c",
+                     "head -c 1M /dev/zero > x; rm x; head -c 1M /dev/zero > x; sleep 0.5; head -c 1M x | wc -c")
+    assert (done.returncode, done.stdout) == (0, "1048576\n"), done.stderr
+
+
 def test_an_empty_workspace(place):
     done = place.run("--", "sh", "-c", "echo hi > f; cat f; ls -A; echo $PWD $TMPDIR $HOME")
     assert done.returncode == 0, done.stderr

@@ -34,6 +34,9 @@ struct container {
 	struct cgroup cg;
 	struct mounts tree;
 	bool rooted;
+	uint64_t watched; /* see watch.c: how much was in use, and when to look again */
+	unsigned watch_ms;
+	bool disk_seen_full;
 	bool upper_is_ours;       /* attached in our own mount namespace: not handed over */
 	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count;       /* ids mapped from 0 on */
@@ -88,6 +91,10 @@ int root_enter(struct container *c, struct trail *t, struct err *e);
 /* upper.c */
 int upper_mount(const struct plan *plan, int *ret_fd, struct err *e);
 int upper_dirs(int upper, uid_t owner, struct err *e);
+
+/* watch.c */
+bool upper_is_full(int upper);
+unsigned upper_watch(struct container *c);
 
 /* child.c: the first process; never returns */
 void child_main(struct container *c, int channel) __attribute__((noreturn));

@@ -232,14 +232,10 @@ static void container_kill(struct box *box)
 		;
 }
 
-static bool is_full(int upper)
+static unsigned container_watch(struct box *box, bool *ret_over)
 {
-	struct statfs fs;
-
-	if (upper < 0 || host_fstatfs(upper, &fs) < 0)
-		return false;
-	/* A disk file system keeps a few blocks that no file gets. */
-	return fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0;
+	(void)ret_over; /* more than the limit is never in use: the file system refuses it */
+	return upper_watch(container_of(box));
 }
 
 static void container_measure(struct box *box, struct usage *usage)
@@ -247,7 +243,7 @@ static void container_measure(struct box *box, struct usage *usage)
 	struct container *c = container_of(box);
 
 	cgroup_usage(&c->cg, box->plan->report, usage);
-	usage->disk_full = is_full(box->upper);
+	usage->disk_full = c->disk_seen_full || upper_is_full(box->upper);
 	/* Held to the end, the file system would be taken down by ward, after everything else. */
 	if (!box->plan->keep && box->upper >= 0)
 		close(take_fd(&box->upper));
@@ -295,6 +291,7 @@ const struct tier_ops tier_container = {
 	.probe = container_probe,
 	.prepare = container_prepare,
 	.start = container_start,
+	.watch = container_watch,
 	.kill = container_kill,
 	.measure = container_measure,
 	.keep = container_keep,

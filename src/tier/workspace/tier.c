@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <linux/sched.h>
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "host/host.h"
+#include "host/tree.h"
 #include "plan/source.h"
 #include "tier/workspace/ws.h"
 
@@ -142,9 +144,36 @@ static int start_first(struct ws_box *b, struct err *e)
 	return 0;
 }
 
+/* Counting takes one part in this many of the time, and comes so often at most and at least. */
+enum { WATCH_SHARE = 20, WATCH_MS = 100, WATCH_MS_MAX = 10000 };
+
+/*
+ * Every file has its limit from the kernel; all of them together are counted, as often as that is
+ * cheap. What was there before the command does not count.
+ */
+static unsigned watch(struct box *box, bool *ret_over)
+{
+	struct ws_box *b = (struct ws_box *)box;
+	uint64_t limit = box->plan->limits.disk_bytes, bytes = 0, began = clock_ns(), took_ms;
+	int r;
+
+	if (!limit)
+		return 0;
+	r = tree_size(b->dir, &bytes);
+	took_ms = (clock_ns() - began) / 1000000;
+	if (!b->size_known)
+		b->size_before = bytes;
+	b->size_known = true;
+	/* Too deep to be counted is too much. */
+	*ret_over = r == -ELOOP || bytes > b->size_before + limit;
+	took_ms = took_ms * WATCH_SHARE > WATCH_MS ? took_ms * WATCH_SHARE : WATCH_MS;
+	return took_ms > WATCH_MS_MAX ? WATCH_MS_MAX : (unsigned)took_ms;
+}
+
 static int start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct ws_box *b = (struct ws_box *)box;
+	bool over;
 	int r;
 
 	trail_begin(trail, STEP_WORKSPACE);
@@ -159,6 +188,7 @@ static int start(struct box *box, struct trail *trail, struct err *e)
 		return r;
 	box->workdir = b->workdir;
 	box->env = b->env;
+	watch(box, &over); /* what is there before the command */
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&b->cg, box->plan, e);
 	if (r < 0)
@@ -187,7 +217,12 @@ static void kill_all(struct box *box)
 
 static void measure(struct box *box, struct usage *usage)
 {
+	bool over;
+
 	cgroup_usage(&((struct ws_box *)box)->cg, box->plan->report, usage);
+	/* The last look: it may have grown since. */
+	watch(box, &over);
+	usage->disk_full = over;
 }
 
 static int keep(struct box *box, struct err *e)
@@ -224,6 +259,7 @@ const struct tier_ops tier_workspace = {
 	.probe = probe,
 	.prepare = prepare,
 	.start = start,
+	.watch = watch,
 	.kill = kill_all,
 	.measure = measure,
 	.keep = keep,

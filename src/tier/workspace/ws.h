@@ -55,6 +55,8 @@ struct ws_box {
 	int channel;   /* the agent's end; -1 once handed over */
 	bool made;     /* the box folder exists, and we may remove what is in it */
 	bool kept;
+	uint64_t size_before; /* of @dir, when the command started; with --disk only */
+	bool size_known;
 	struct cgroup cg;
 	struct ws_text text;
 };
