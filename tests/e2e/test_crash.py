@@ -371,6 +371,10 @@ def test_ordinary_user(user_faulty, side, do):
 # Known to fail.
 
 def test_no_cgroup_only_when_there_is_none(faulty):
-    for n in (1, 2, 3):
-        done, report = Walk(faulty, "parent", errno.EIO).once(n)
+    """/proc/self/cgroup is looked at right after the first process is born."""
+    walk = Walk(faulty, "parent", errno.EIO)
+    walk.once(0)
+    born = walk.log.read_text().split().index("clone3") + 1
+    for n in (born + 1, born + 2):
+        done, report = walk.once(n)
         assert (done.returncode, report["cause"], report["step"]) == (125, "setup-failed", "cgroup"), (n, done.stderr)
