@@ -162,7 +162,8 @@ struct build_args {
 	const char *name, *dir;
 	struct build_options o;
 	struct build_copy *copies;
-	const char **env, **cmd;
+	const char **env, **cmd, **run;
+	struct build_runs runs;
 	bool json, quiet;
 };
 
@@ -212,6 +213,11 @@ static int build_list(struct build_args *a, char **argv, int *at, struct err *e)
 	r = template_option(argv, at, "--cmd", &v, e);
 	if (r > 0)
 		a->cmd[a->o.cmd_count++] = v;
+	if (r == 0) {
+		r = template_option(argv, at, "--run", &v, e);
+		if (r > 0)
+			a->run[a->runs.count++] = v;
+	}
 	return r;
 }
 
@@ -232,6 +238,10 @@ static int build_value(struct build_args *a, char **argv, int *at, struct err *e
 		if (r == 1 && (!a->o.user[0] || strlen(a->o.user) > 255))
 			r = err_say(e, EINVAL, "--user takes a name, or UID[:GID]");
 	}
+	if (r == 0)
+		r = template_option(argv, at, "--net", &a->runs.net, e);
+	if (r == 0)
+		r = template_option(argv, at, "--disk", &a->runs.disk, e);
 	if (r == 0) {
 		r = template_option(argv, at, "--max-size", &size, e);
 		if (r == 1)
@@ -255,6 +265,13 @@ static int build_check(const struct build_args *a, struct err *e)
 	if (a->dir && o->copy_count)
 		return err_say(e, EINVAL,
 			"build: --dir names a directory as it is; --copy goes with --from");
+	if (a->dir && a->runs.count)
+		return err_say(e, EINVAL,
+			"build: --dir names a directory as it is; --run goes with --from");
+	if ((a->runs.net || a->runs.disk) && !a->runs.count)
+		return err_say(e, EINVAL, "build: --net and --disk are for the sandboxes of --run");
+	if (a->runs.count > LAYERS_MAX)
+		return err_say(e, E2BIG, "build: at most %d --run", LAYERS_MAX);
 	if (o->copy_count > SOURCES_MAX * 4 || o->env_count > ENV_VARS_MAX ||
 		o->cmd_count > TEMPLATE_ARGS_MAX)
 		return err_say(e, E2BIG, "build: at most %d --copy, %d --env and %d --cmd",
@@ -340,22 +357,28 @@ int template_build(int argc, char **argv, const struct globals *g)
 	own_mem struct build_copy *copies = calloc((size_t)argc, sizeof(*copies));
 	own_mem const char **env = calloc((size_t)argc, sizeof(*env));
 	own_mem const char **cmd = calloc((size_t)argc + 1, sizeof(*cmd));
+	own_mem const char **run = calloc((size_t)argc, sizeof(*run));
 	struct import_result result;
 	struct err e = { 0 };
 	int r;
 
-	if (!copies || !env || !cmd) {
+	if (!copies || !env || !cmd || !run) {
 		err_set(&e, ENOMEM, "build");
 		return cmd_fail("template", &e);
 	}
 	a.o.copies = a.copies = copies;
 	a.o.env = a.env = env;
 	a.o.cmd = a.cmd = cmd;
+	a.runs.commands = a.run = run;
 	r = build_parse(argc, argv, &a, &e);
 	if (r < 0)
 		return cmd_fail("template", &e);
 	stop_block();
-	r = a.dir ? build_dir(g, &a, &result, &e)
-		  : image_build(g->state_dir, a.name, &a.o, &result, &e);
+	if (a.dir)
+		r = build_dir(g, &a, &result, &e);
+	else if (a.runs.count)
+		r = template_build_runs(g, a.name, &a.o, &a.runs, &result, &e);
+	else
+		r = image_build(g->state_dir, a.name, &a.o, &result, &e);
 	return finish(r, &result, a.json, a.quiet, &e);
 }

@@ -31,6 +31,7 @@ enum {
 struct copy {
 	dev_t dev;   /* the file system that is copied */
 	bool owners; /* we may give files away */
+	bool upper;  /* an overlay's: with deletions and marks */
 	struct err *e;
 };
 
@@ -81,7 +82,15 @@ static int copy_data(int in, int out, off_t size)
 	return r;
 }
 
-static int copy_xattrs(int in, int out)
+static bool is_copied(const char *name, bool marks)
+{
+	if (str_eq(name, "trusted.overlay.opaque") || str_eq(name, "user.overlay.opaque"))
+		return marks;
+	/* The overlay's own marks would mean something in an upper folder. */
+	return str_after(name, "user.") && !str_after(name, "user.overlay.");
+}
+
+static int copy_xattrs(int in, int out, bool marks)
 {
 	own_mem char *names = NULL, *value = NULL;
 	ssize_t len = flistxattr(in, NULL, 0), n;
@@ -96,8 +105,7 @@ static int copy_xattrs(int in, int out)
 	if (len < 0)
 		return -errno;
 	for (const char *p = names; p < names + len; p += strlen(p) + 1) {
-		/* The overlay's own marks would mean something in an upper folder. */
-		if (!str_after(p, "user.") || str_after(p, "user.overlay."))
+		if (!is_copied(p, marks))
 			continue;
 		n = fgetxattr(in, p, value, XATTR_VALUE_MAX);
 		if (n < 0 || (fsetxattr(out, p, value, (size_t)n, 0) < 0 && errno != EOPNOTSUPP))
@@ -107,7 +115,7 @@ static int copy_xattrs(int in, int out)
 }
 
 /* Owner first, since a change of owner clears mode bits; times last. */
-static int copy_marks(int in, int out, const struct stat *st, bool owners)
+static int copy_marks(int in, int out, const struct stat *st, bool owners, bool overlay)
 {
 	struct timespec times[2] = { st->st_atim, st->st_mtim };
 	mode_t keep = S_ISDIR(st->st_mode) ? 07777 : 01777;
@@ -115,7 +123,7 @@ static int copy_marks(int in, int out, const struct stat *st, bool owners)
 
 	if (owners && fchown(out, st->st_uid, st->st_gid) < 0)
 		return -errno;
-	r = copy_xattrs(in, out);
+	r = copy_xattrs(in, out, overlay);
 	if (r < 0)
 		return r;
 	if (fchmod(out, st->st_mode & keep) < 0 || futimens(out, times) < 0)
@@ -141,7 +149,7 @@ static int copy_file(
 	if (out < 0)
 		return out;
 	r = copy_data(in, out, st.st_size);
-	return r < 0 ? r : copy_marks(in, out, &st, owners);
+	return r < 0 ? r : copy_marks(in, out, &st, owners, false);
 }
 
 static int copy_link(const struct copy *c, int in, int out, const char *name, const struct stat *st)
@@ -183,6 +191,8 @@ static int copy_entry(const struct copy *c, int in, int out, const char *name)
 		return copy_link(c, in, out, name, &st);
 	if (S_ISFIFO(st.st_mode))
 		return host_mknodat(out, name, S_IFIFO | (st.st_mode & 0777), 0);
+	if (c->upper && S_ISCHR(st.st_mode) && st.st_rdev == 0)
+		return host_mknodat(out, name, S_IFCHR, 0);
 	if (!S_ISDIR(st.st_mode))
 		return 0;
 	sub_in = host_openat(in, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -195,7 +205,7 @@ static int copy_entry(const struct copy *c, int in, int out, const char *name)
 	if (sub_out < 0)
 		return sub_out;
 	r = copy_folder(c, sub_in, sub_out);
-	return r < 0 ? r : copy_marks(sub_in, sub_out, &st, c->owners);
+	return r < 0 ? r : copy_marks(sub_in, sub_out, &st, c->owners, c->upper);
 }
 
 static int copy_folder(const struct copy *c, int in, int out)
@@ -225,12 +235,12 @@ static int copy_folder(const struct copy *c, int in, int out)
 	return r;
 }
 
-int tree_copy(const char *src, const char *dst, struct err *e)
+static int copy_top(const char *src, const char *dst, bool upper, struct err *e)
 {
 	own_fd int in = host_open(src, O_RDONLY | O_DIRECTORY, 0);
 	own_fd int out = -1;
 	struct err inner = { 0 };
-	struct copy c = { .owners = geteuid() == 0, .e = &inner };
+	struct copy c = { .owners = geteuid() == 0, .upper = upper, .e = &inner };
 	struct stat st;
 	int r;
 
@@ -247,11 +257,21 @@ int tree_copy(const char *src, const char *dst, struct err *e)
 		return err_set(e, -out, "opening '%s'", dst);
 	r = copy_folder(&c, in, out);
 	if (r == 0)
-		r = copy_marks(in, out, &st, c.owners);
+		r = copy_marks(in, out, &st, c.owners, c.upper);
 	if (r < 0)
 		return err_say(e, -r, "copying '%s' to '%s': %s", src, dst,
 			inner.code ? inner.msg : strerror(-r));
 	return 0;
+}
+
+int tree_copy(const char *src, const char *dst, struct err *e)
+{
+	return copy_top(src, dst, false, e);
+}
+
+int tree_copy_upper(const char *src, const char *dst, struct err *e)
+{
+	return copy_top(src, dst, true, e);
 }
 
 int tree_copy_file(

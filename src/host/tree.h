@@ -26,6 +26,10 @@ int tree_unlock(int dir, const char *name);
  */
 int tree_copy(const char *src, const char *dst, struct err *e);
 
+/* The same for the upper folder of an overlay: with its deletions (devices 0:0) and the marks of
+ * folders that hide what is below them. */
+int tree_copy_upper(const char *src, const char *dst, struct err *e);
+
 /* One regular file, as in tree_copy; @dst_name must not exist. */
 int tree_copy_file(
 	int src_dir, const char *src_name, int dst_dir, const char *dst_name, struct err *e);

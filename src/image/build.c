@@ -84,6 +84,23 @@ static int add_base(struct build *b, struct err *e)
 	return r;
 }
 
+/* A file without a name for a layer's tar. */
+static int open_tar(struct build *b, struct err *e)
+{
+	int tar = host_openat(b->stage.work, "tar", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	if (tar < 0)
+		return err_set(e, -tar, "making a file for the new layer");
+	host_unlinkat(b->stage.work, "tar", 0);
+	return tar;
+}
+
+static int add_tar(struct build *b, int tar, struct err *e)
+{
+	if (lseek(tar, 0, SEEK_SET) < 0)
+		return err_set(e, errno, "reading the new layer");
+	return stage_unpack(&b->stage, tar, NULL, NULL, e);
+}
+
 static int add_copies(struct build *b, const char *state_dir, struct err *e)
 {
 	own_fd int tar = -1;
@@ -91,15 +108,26 @@ static int add_copies(struct build *b, const char *state_dir, struct err *e)
 
 	if (!b->o->copy_count)
 		return 0;
-	tar = host_openat(b->stage.work, "tar", O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	tar = open_tar(b, e);
 	if (tar < 0)
-		return err_set(e, -tar, "making a file for the new layer");
-	host_unlinkat(b->stage.work, "tar", 0);
+		return tar;
 	r = pack_copies(
 		tar, state_dir, &b->base.root, b->o->copies, b->o->copy_count, b->o->max_bytes, e);
-	if (r == 0 && lseek(tar, 0, SEEK_SET) < 0)
-		r = err_set(e, errno, "reading the new layer");
-	return r < 0 ? r : stage_unpack(&b->stage, tar, NULL, NULL, e);
+	return r < 0 ? r : add_tar(b, tar, e);
+}
+
+static int add_upper(struct build *b, struct err *e)
+{
+	own_fd int tar = -1;
+	int r;
+
+	if (!b->o->upper)
+		return 0;
+	tar = open_tar(b, e);
+	if (tar < 0)
+		return tar;
+	r = pack_upper(tar, b->o->upper, b->o->max_bytes, e);
+	return r < 0 ? r : add_tar(b, tar, e);
 }
 
 static int build(struct build *b, const char *state_dir, const char *name, struct err *e)
@@ -110,6 +138,8 @@ static int build(struct build *b, const char *state_dir, const char *name, struc
 		r = add_base(b, e);
 	if (r == 0)
 		r = add_copies(b, state_dir, e);
+	if (r == 0)
+		r = add_upper(b, e);
 	if (r == 0)
 		r = stage_commit(&b->stage, name, &b->record, e);
 	return r;

@@ -45,10 +45,11 @@ struct build_options {
 	const char *const *cmd; /* instead of that of @from, if any */
 	unsigned cmd_count;
 	const char *workdir, *user; /* NULL: those of @from */
+	const char *upper; /* the files of a kept sandbox of @from, as one more layer; NULL: none */
 	uint64_t max_bytes;
 };
 
-/* Makes template @name: the layers of another and one more. As above. */
+/* Makes template @name: the layers of another and what is new. As above. */
 int image_build(const char *state_dir, const char *name, const struct build_options *o,
 	struct import_result *ret, struct err *e);
 

@@ -36,6 +36,8 @@ struct pack {
 	const struct plan_root *base;
 	unsigned visible; /* layers of the base that a path can come from: those below are hidden */
 	uint64_t left;
+	bool upper; /* from an overlay: owners count from @first_id on, and deletions are told */
+	uid_t first_id;
 };
 
 static int failed(struct pack *p, struct err *e)
@@ -124,6 +126,48 @@ static int put_inside(struct pack *p, int fd, const char *path, unsigned depth, 
 	return r;
 }
 
+static int own_ids(const struct pack *p, struct stat *st, struct err *e)
+{
+	if (!p->upper) {
+		st->st_uid = st->st_gid = 0;
+		return 0;
+	}
+	if (st->st_uid - p->first_id >= SANDBOX_IDS || st->st_gid - p->first_id >= SANDBOX_IDS)
+		return err_say(e, EOVERFLOW, "it belongs to nobody of the sandbox");
+	st->st_uid -= p->first_id;
+	st->st_gid -= p->first_id;
+	return 0;
+}
+
+/* An empty file ".wh.@what" beside the path's last name. */
+static int put_deletion(
+	struct pack *p, const char *path, size_t folder, const char *what, struct err *e)
+{
+	static const struct stat plain = { .st_mode = S_IFREG | 0600 };
+	char name[IMAGE_NAME_MAX + 1];
+
+	if (str_fmt(name, sizeof(name), "%.*s.wh.%s", (int)folder, path, what) < 0)
+		return err_say(e, ENAMETOOLONG, "its path is too long");
+	return put_header(p, name, &plain, NULL, e);
+}
+
+static bool hides_below(int fd)
+{
+	char y;
+
+	return fgetxattr(fd, "trusted.overlay.opaque", &y, 1) == 1 && y == 'y';
+}
+
+/* A folder of an overlay's upper that is all there is of it. */
+static int put_opaque(struct pack *p, const char *path, struct err *e)
+{
+	char folder[IMAGE_NAME_MAX + 2];
+
+	if (str_fmt(folder, sizeof(folder), "%s/", path) < 0)
+		return err_say(e, ENAMETOOLONG, "its path is too long");
+	return put_deletion(p, folder, strlen(folder), ".wh..opq", e);
+}
+
 /* Everything but a folder's contents; for a folder @ret_fd gets it, to go on with. */
 static int put_node(struct pack *p, int dir, const char *name, const char *path, unsigned depth,
 	int *ret_fd, struct err *e)
@@ -138,7 +182,11 @@ static int put_node(struct pack *p, int dir, const char *name, const char *path,
 		return err_set(e, errno, "looking at it");
 	if (str_after(name, ".wh."))
 		return err_say(e, EINVAL, "a name that starts with .wh. would mean a deletion");
-	st.st_uid = st.st_gid = 0;
+	if (p->upper && S_ISCHR(st.st_mode) && st.st_rdev == 0)
+		return put_deletion(p, path, strlen(path) - strlen(name), name, e);
+	r = own_ids(p, &st, e);
+	if (r < 0)
+		return r;
 	if (S_ISLNK(st.st_mode)) {
 		n = readlinkat(dir, name, target, sizeof(target) - 1);
 		if (n < 0)
@@ -156,6 +204,8 @@ static int put_node(struct pack *p, int dir, const char *name, const char *path,
 	if (depth > IMAGE_TREE_DEPTH_MAX)
 		return err_say(e, ELOOP, "more than %d folders deep", IMAGE_TREE_DEPTH_MAX);
 	r = depth ? put_header(p, path, &st, NULL, e) : 0; /* the top's was written by put_top */
+	if (r == 0 && depth && p->upper && hides_below(fd))
+		r = put_opaque(p, path, e);
 	if (r == 0)
 		*ret_fd = take_fd(&fd);
 	return r;
@@ -309,24 +359,50 @@ static int put_copy(
 	return r < 0 ? r : put_tree(p, AT_FDCWD, real, path, 0, e);
 }
 
+static int pack_begin(struct pack *p, int fd, struct err *e)
+{
+	p->tar = archive_write_new();
+	/* GNU's form keeps names as bytes, whatever the locale. */
+	if (p->tar && archive_write_set_format_gnutar(p->tar) == ARCHIVE_OK &&
+		archive_write_open_fd(p->tar, fd) == ARCHIVE_OK)
+		return 0;
+	return err_say(e, ENOTSUP, "this libarchive cannot write tar");
+}
+
+static int pack_end(struct pack *p, int r, struct err *e)
+{
+	if (r == 0 && archive_write_close(p->tar) != ARCHIVE_OK)
+		r = failed(p, e);
+	archive_write_free(p->tar);
+	return r;
+}
+
 int pack_copies(int fd, const char *state_dir, const struct plan_root *base,
 	const struct build_copy *copies, unsigned count, uint64_t max_bytes, struct err *e)
 {
-	struct pack p = { .base = base, .left = max_bytes, .tar = archive_write_new() };
+	struct pack p = { .base = base, .left = max_bytes };
 	char shown[128];
-	int r = 0;
+	int r = pack_begin(&p, fd, e);
 
-	/* GNU's form keeps names as bytes, whatever the locale. */
-	if (!p.tar || archive_write_set_format_gnutar(p.tar) != ARCHIVE_OK ||
-		archive_write_open_fd(p.tar, fd) != ARCHIVE_OK)
-		r = err_say(e, ENOTSUP, "this libarchive cannot write tar");
 	for (unsigned i = 0; r == 0 && i < count; i++) {
 		r = put_copy(&p, state_dir, &copies[i], e);
 		if (r < 0)
 			err_wrap(e, r, "--copy %s", str_show(shown, sizeof(shown), copies[i].src));
 	}
-	if (r == 0 && archive_write_close(p.tar) != ARCHIVE_OK)
-		r = failed(&p, e);
-	archive_write_free(p.tar);
-	return r;
+	return pack_end(&p, r, e);
+}
+
+int pack_upper(int fd, const char *upper, uint64_t max_bytes, struct err *e)
+{
+	struct pack p = { .left = max_bytes, .upper = true };
+	struct stat st;
+	int r;
+
+	if (stat(upper, &st) < 0)
+		return err_set(e, errno, "looking at what the command left");
+	p.first_id = st.st_uid; /* its top is the sandbox's root's */
+	r = pack_begin(&p, fd, e);
+	if (r == 0)
+		r = put_tree(&p, AT_FDCWD, upper, "", 0, e);
+	return pack_end(&p, r, e);
 }

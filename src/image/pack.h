@@ -17,4 +17,7 @@ struct plan_root;
 int pack_copies(int fd, const char *state_dir, const struct plan_root *base,
 	const struct build_copy *copies, unsigned count, uint64_t max_bytes, struct err *e);
 
+/* The same of what a sandbox wrote: the upper folder of a kept one. Owners are those inside it. */
+int pack_upper(int fd, const char *upper, uint64_t max_bytes, struct err *e);
+
 #endif

@@ -4,6 +4,8 @@ import fcntl
 import gzip
 import json
 import os
+import pathlib
+import shutil
 import subprocess
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 import images
 from images import Image, Index, Layer, entry, sha, symlink
 from templates import ROOT, layers_of, leftovers, listed, ok, refused, registry, small  # noqa: F401
+
+needs_root = pytest.mark.skipif(not ROOT, reason="needs root")
 
 # Where images come from.
 
@@ -250,6 +254,65 @@ def test_build(ward, state, tmp_path, base):
     assert leftovers(state) == []
 
 
+@pytest.fixture(scope="module")
+def shell_root(tmp_path_factory):
+    """A directory in which a shell can run."""
+    top = tmp_path_factory.mktemp("root")
+    for folder in ("usr/bin", "lib64", "usr/lib/x86_64-linux-gnu", "tmp", "etc", "old/sub"):
+        (top / folder).mkdir(parents=True)
+    for name, to in (("bin", "usr/bin"), ("lib", "usr/lib"), ("usr/bin/sh", "dash")):
+        (top / name).symlink_to(to)
+    for program in ("dash", "rm", "mkdir", "chown", "cat", "ls", "stat", "find", "sort"):
+        shutil.copy(f"/usr/bin/{program}", top / "usr/bin" / program)
+        for line in subprocess.run(["ldd", f"/usr/bin/{program}"], check=True, text=True, stdout=subprocess.PIPE).stdout.splitlines():
+            if "=> /" in line:
+                found = line.split()[2]
+                shutil.copy(found, top / "usr/lib/x86_64-linux-gnu" / pathlib.Path(found).name)
+    shutil.copy("/lib64/ld-linux-x86-64.so.2", top / "lib64")
+    (top / "old/sub/f").write_text("f")
+    (top / "old/g").write_text("g")
+    os.chmod(top, 0o755)
+    return top
+
+
+@needs_root
+def test_build_with_commands(ward, state, tmp_path, shell_root):
+    (tmp_path / "f").write_text("copied\n")
+    out = json.loads(ok(ward("template", "build", "mine", "--from", f"dir:{shell_root}", "--copy", f"{tmp_path}/f:/copied", "--env", "A=1",
+                             "--user", "5", "--run", "cat /copied; echo $A > /etc/new; chown 7:8 /etc/new; rm -r /old/sub; echo to stdout",
+                             "--run", "rm -r /old; mkdir -m 700 /old; echo h > /old/h", "--json")))
+    assert (out["layers"], out["new_layers"]) == (4, 3)
+    assert list(listed(ward)) == ["mine"] and json.loads(ok(ward("ls", "--json"))) == []
+    inside = ok(ward("run", "--quiet", "--tier", "container", "--template", "mine", "--user", "0", "--", "sh", "-c",
+                     "cat /etc/new; stat -c '%u:%g %a %n' /etc/new /old; find /old | sort"))
+    assert inside == "1\n7:8 644 /etc/new\n0:0 700 /old\n/old\n/old/h\n"
+    # A copy of it is a template like any other.
+    ok(ward("template", "build", "more", "--from", "mine", "--run", "cat /old/h > /etc/more"))
+    ok(ward("template", "rm", "mine"))
+    assert ok(ward("run", "--quiet", "--tier", "container", "--template", "more", "--user", "0", "--", "cat", "/etc/more")) == "h\n"
+    ok(ward("template", "rm", "more"))
+    assert [p.name for p in (state / "layers").iterdir() if p.name != ".lock"] == []
+
+
+@needs_root
+@pytest.mark.parametrize("args, says", [
+    (["--run", "exit 3"], ["--run 'exit 3'", "status 3"]),
+    (["--run", "echo x > /etc/x", "--run", "kill -9 $$"], ["--run 'kill -9 $$'", "137"]),
+    (["--run", "cat /dev/zero > /f", "--disk", "4M"], ["status 1"]),
+    (["--run", "true", "--net", "everywhere"], ["status 125"]),
+    (["--net", "none"], ["--net and --disk are for"]),
+    (["--run"], ["--run needs a value"]),
+], ids=str)
+def test_build_with_commands_that_fail(ward, state, shell_root, args, says):
+    ok(ward("run", "--quiet", "--tier", "container", "--template", f"dir:{shell_root}", "--", "sh", "-c", "true"))
+    done = ward("template", "build", "bad", "--from", f"dir:{shell_root}", *args)
+    assert done.returncode == 125 and done.stdout == "" and done.stderr.splitlines()[-1].startswith("ward template: ")
+    for word in says:
+        assert word in done.stderr
+    assert listed(ward) == {} and json.loads(ok(ward("ls", "--json"))) == []
+    assert [p.name for p in (state / "layers").iterdir() if p.name != ".lock"] == [] and list((state / "boxes").iterdir()) == []
+
+
 def test_build_over_itself(ward, state, tmp_path, base):
     (tmp_path / "f").write_text("f")
     ok(ward("template", "build", "base", "--from", "base", "--copy", f"{tmp_path}/f:/f"))
@@ -288,7 +351,7 @@ def test_build_on_a_directory(ward, state, tmp_path):
     (["--workdir", "x"], "absolute"),
     (["--user", ""], "--user"),
     (["--cmd"], "--cmd needs a value"),
-    (["--run", "true"], "'--run' is not an option"),
+    (["--ran", "true"], "'--ran' is not an option"),
     (["--max-size", "1", "--copy", "{t}/f:/f"], "--max-size"),
     (["second"], "one name"),
     (["--dir", "{t}"], "either --from"),

@@ -264,7 +264,7 @@ static int container_keep(struct box *box, struct err *e)
 	if (r < 0)
 		return err_say(e, -r, "the state directory's path is too long");
 	r = tree_make(dir, 0700, e);
-	return r < 0 ? r : tree_copy(from, to, e);
+	return r < 0 ? r : tree_copy_upper(from, to, e);
 }
 
 static void container_stop(struct box *box)
