@@ -300,7 +300,8 @@ bool box_stop(struct box *box)
 
 	if (!box)
 		return true;
-	box->left = &left; /* the box itself is gone when we want to know */
+	/* The box itself is gone when we want to know, and so is this pointer. */
+	box->left = &left; /* cppcheck-suppress autoVariables */
 	box->ops->stop(box);
 	return !left;
 }

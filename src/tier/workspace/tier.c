@@ -157,6 +157,7 @@ static unsigned watch(struct box *box, bool *ret_over)
 	uint64_t limit = box->plan->limits.disk_bytes, bytes = 0, began = clock_ns(), took_ms;
 	int r;
 
+	*ret_over = false;
 	if (!limit)
 		return 0;
 	r = tree_size(b->dir, &bytes);
