@@ -34,6 +34,9 @@ struct runs {
 	const struct build_runs *o;
 	char template[ID_LEN + 8]; /* "build-ID": where the layers are collected */
 	char box[ID_LEN + 1];      /* the kept sandbox; "": none */
+	struct shelf shelf;
+	char work[ID_LEN + 6];
+	int work_fd;
 };
 
 /* The small executable, beside this one or where an installation has it. */
@@ -137,18 +140,31 @@ static void drop_box(struct runs *b)
 	b->box[0] = '\0';
 }
 
-static void drop_template(struct runs *b)
+/* A name that a sweep knows to be ours, as long as we live. */
+static int begin(struct runs *b, struct err *e)
 {
-	struct shelf s;
+	char id[ID_LEN + 1];
+	int r = id_make(id);
 
-	if (shelf_open(b->g->state_dir, false, &s, NULL) < 0)
-		return;
-	if (shelf_lock(&s, NULL) == 0) {
-		shelf_remove(&s, b->template, NULL);
-		shelf_unlock(&s);
+	if (r < 0)
+		return err_set(e, -r, "making a name");
+	str_fmt(b->template, sizeof(b->template), "build-%s", id);
+	r = shelf_open(b->g->state_dir, true, &b->shelf, e);
+	if (r < 0)
+		return r;
+	r = shelf_work_begin(&b->shelf, b->work, &b->work_fd, e);
+	return r < 0 ? r : shelf_work_owns(b->work_fd, b->template, e);
+}
+
+static void end(struct runs *b)
+{
+	if (b->work_fd >= 0 && shelf_lock(&b->shelf, NULL) == 0) {
+		shelf_remove(&b->shelf, b->template, NULL);
+		shelf_unlock(&b->shelf);
 	}
-	shelf_sweep(&s, NULL, NULL);
-	shelf_done(&s);
+	shelf_work_end(&b->shelf, b->work, &b->work_fd);
+	shelf_sweep(&b->shelf, NULL, NULL);
+	shelf_done(&b->shelf);
 }
 
 /* One command, and what it changed as a layer on top; the last one gives the template its name. */
@@ -169,36 +185,35 @@ static int add_run(struct runs *b, const char *command, const char *name, uint64
 	return r;
 }
 
+static int run_all(struct runs *b, const char *name, const struct build_options *o,
+	struct import_result *ret, struct err *e)
+{
+	struct import_result one = { 0 };
+	int r = image_build(b->g->state_dir, b->template, o, ret, e);
+
+	for (unsigned i = 0; r == 0 && i < b->o->count; i++) {
+		bool last = i + 1 == b->o->count;
+
+		r = add_run(b, b->o->commands[i], last ? name : b->template, o->max_bytes, &one, e);
+		one.new_layers += ret->new_layers;
+		*ret = one;
+	}
+	return r;
+}
+
 int template_build_runs(const struct globals *g, const char *name, const struct build_options *o,
 	const struct build_runs *runs, struct import_result *ret, struct err *e)
 {
-	struct runs b = { .g = g, .o = runs };
-	struct import_result one;
-	unsigned new_layers;
-	char id[ID_LEN + 1];
+	struct runs b = { .g = g, .o = runs, .shelf = { -1, -1, -1, -1 }, .work_fd = -1 };
 	int r;
 
 	if (geteuid() != 0)
 		return err_say(e, EPERM,
 			"--run needs root: an ordinary user's sandbox has one owner for all files");
-	r = id_make(id);
-	if (r < 0)
-		return err_set(e, -r, "making a name");
-	str_fmt(b.template, sizeof(b.template), "build-%s", id);
-	r = image_build(g->state_dir, b.template, o, ret, e);
-	if (r < 0)
-		return r;
-	new_layers = ret->new_layers;
-	for (unsigned i = 0; r == 0 && i < runs->count; i++) {
-		bool last = i + 1 == runs->count;
-
-		r = add_run(&b, runs->commands[i], last ? name : b.template, o->max_bytes, &one, e);
-		new_layers += r == 0 ? one.new_layers : 0;
-	}
-	drop_template(&b);
-	if (r == 0) {
-		*ret = one;
-		ret->new_layers = new_layers;
-	}
+	r = begin(&b, e);
+	if (r == 0)
+		r = run_all(&b, name, o, ret, e);
+	if (b.shelf.layers >= 0)
+		end(&b);
 	return r;
 }

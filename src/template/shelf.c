@@ -165,6 +165,15 @@ int shelf_pin(struct shelf *s, int work, const char *layer, struct err *e)
 	return r < 0 ? err_set(e, -r, "noting that layer %s is needed", layer) : 0;
 }
 
+int shelf_work_owns(int work, const char *name, struct err *e)
+{
+	own_fd int fd =
+		host_openat(work, "template", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+	int r = fd < 0 ? fd : host_write_all(fd, name, strlen(name));
+
+	return r < 0 ? err_set(e, -r, "noting that template '%s' is temporary", name) : 0;
+}
+
 void shelf_work_end(struct shelf *s, const char *name, int *fd)
 {
 	if (*fd < 0)

@@ -33,6 +33,8 @@ int shelf_work_begin(struct shelf *s, char name[ID_LEN + 6], int *ret_fd, struct
 /* Wants the lock, or another reason why @layer cannot be swept right now (then @s may be NULL).
  * From now on, as long as the folder @work lives, no sweep removes @layer. */
 int shelf_pin(struct shelf *s, int work, const char *layer, struct err *e);
+/* The template @name is part of the work: when its maker dies, the sweep removes it too. */
+int shelf_work_owns(int work, const char *name, struct err *e);
 /* Removes it and all in it; never fails: what cannot be removed now is swept later. */
 void shelf_work_end(struct shelf *s, const char *name, int *fd);
 

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "template/record.h"
+#include "template/ref.h"
 #include "template/shelf.h"
 #include "host/tree.h"
 
@@ -81,6 +82,16 @@ static int use_pins(struct sweep *s, int work)
 	return 0;
 }
 
+/* A build's own template; -EBUSY: a command of the build runs on without it. */
+static int drop_owned(struct sweep *s, int work)
+{
+	char name[TEMPLATE_NAME_MAX + 1];
+	ssize_t n = host_get(work, "template", name, sizeof(name));
+	int r = n > 0 && template_name_is_valid(name) ? shelf_remove(s->shelf, name, NULL) : 0;
+
+	return r == -ENOENT ? 0 : r;
+}
+
 static int sweep_work(struct sweep *s, int dir, const char *name)
 {
 	own_fd int fd = host_openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
@@ -92,6 +103,8 @@ static int sweep_work(struct sweep *s, int dir, const char *name)
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? use_pins(s, fd)
 					    : err_set(s->e, errno, "locking %s", name);
+	if (drop_owned(s, fd) == -EBUSY)
+		return use_pins(s, fd); /* next time */
 	s->count.works++;
 	return to_trash(s, dir, name);
 }

@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -311,6 +312,31 @@ def test_build_with_commands_that_fail(ward, state, shell_root, args, says):
         assert word in done.stderr
     assert listed(ward) == {} and json.loads(ok(ward("ls", "--json"))) == []
     assert [p.name for p in (state / "layers").iterdir() if p.name != ".lock"] == [] and list((state / "boxes").iterdir()) == []
+
+
+@needs_root
+def test_build_with_commands_is_killed(ward, state, shell_root):
+    """Its own template goes with the next sweep, once the command is over too."""
+    p = subprocess.Popen([ward.binary, "--state-dir", state, "template", "build", "late", "--from", f"dir:{shell_root}", "--run",
+                          "echo x > /etc/x; cat"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 30
+        while not any(r["state"] == "running" for r in json.loads(ok(ward("ls", "--json")))):
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        p.kill()
+        p.wait()
+        ok(ward("gc"))  # the command still runs from it
+        assert [n.startswith("build-") for n in listed(ward)] == [True]
+    finally:
+        p.stdin.close()
+    while any(r["state"] == "running" for r in json.loads(ok(ward("ls", "--json")))):
+        time.sleep(0.05)
+    ok(ward("gc"))
+    assert listed(ward) == {}
+    ok(ward("rm", "--all"))
+    ok(ward("gc"))
+    assert [x.name for x in (state / "layers").iterdir() if x.name != ".lock"] == []
 
 
 def test_build_over_itself(ward, state, tmp_path, base):
