@@ -183,10 +183,7 @@ static int make_world(struct container *c, int channel, struct trail *t, struct 
 		r = ids_write_own(plan->caller_uid, plan->caller_gid, e);
 	if (r < 0)
 		return r;
-	trail_begin(t, STEP_ATTACH);
-	r = enter_cgroups(c, e);
-	if (r == 0)
-		r = become_root_inside(c, e);
+	r = become_root_inside(c, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_NET);
@@ -196,7 +193,13 @@ static int make_world(struct container *c, int channel, struct trail *t, struct 
 		r = host_sethostname(plan->hostname);
 	if (r < 0)
 		return e->code ? r : err_set(e, -r, "setting the host name '%s'", plan->hostname);
-	return root_enter(c, t, e);
+	r = root_enter(c, t, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	if (needs_handover(c))
+		r = handover_receive_cgroups(c, channel, e);
+	return r < 0 ? r : enter_cgroups(c, e);
 }
 
 static int lock_down(struct container *c, int *channel, struct trail *t, struct err *e)

@@ -37,6 +37,7 @@ struct container {
 	uint64_t watched; /* see watch.c: how much was in use, and when to look again */
 	unsigned watch_ms;
 	bool disk_seen_full;
+	bool assembled;           /* binds, /dev, /dev/shm and /proc hang in the root already */
 	bool upper_is_ours;       /* attached in our own mount namespace: not handed over */
 	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count;       /* ids mapped from 0 on */
@@ -84,6 +85,21 @@ int layers_by_paths(struct container *c, struct err *e);
  * Never "/": what is stacked on the old root itself would be unmounted in its place.
  */
 #define HOOK "/usr"
+
+/*
+ * place.c: what hangs in the root, put there by ward while the root is attached to nothing, or by
+ * the first process from inside. @root: the new root, or AT_FDCWD when it is the working directory.
+ */
+int place_new_fs(
+	const char *type, const char *const *options, unsigned attrs, int *ret_fd, struct err *e);
+int place_binds(const struct container *c, int root, struct err *e);
+int place_dev(const struct container *c, int root, struct err *e);
+int place_proc(const struct container *c, int root, int proc, struct err *e);
+/* All of it, by ward. 1: this kernel cannot, and nothing was done; the first process does it. */
+int place_outside(struct container *c, struct err *e);
+
+/* What a proc of the sandbox may not do, wherever it is mounted. */
+#define PROC_ATTRS (WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV | WARD_MOUNT_ATTR_NOEXEC)
 
 /* root.c: in the first process */
 int root_enter(struct container *c, struct trail *t, struct err *e);

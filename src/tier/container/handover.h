@@ -6,9 +6,12 @@
 
 /*
  * What ward could only make once the first process existed (its user namespace is needed for the id
- * maps): one message on the channel, before any frame. Its arrival says that the maps are written.
+ * maps): two messages on the channel, before any frame. The first has the mounts, and its arrival
+ * says that the maps are written; the second has the cgroups, which are made meanwhile.
  */
 int handover_send(struct container *c, int channel, struct err *e);
 int handover_receive(struct container *c, int channel, struct err *e);
+int handover_send_cgroups(struct container *c, int channel, struct err *e);
+int handover_receive_cgroups(struct container *c, int channel, struct err *e);
 
 #endif

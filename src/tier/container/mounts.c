@@ -240,5 +240,9 @@ int mounts_make(struct container *c, int user_ns, struct err *e)
 		r = make_mounts(c, user_ns, e);
 	if (r == 0)
 		r = make_dev(c, user_ns, e);
-	return r < 0 ? r : make_layers(c, e);
+	if (r == 0)
+		r = make_layers(c, e);
+	if (r == 0)
+		r = place_outside(c, e);
+	return r < 0 ? r : 0;
 }

@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <linux/openat2.h>
 
 #include "abi/newer.h"
 #include "base/ckd.h"
@@ -109,44 +108,6 @@ static int pivot(int root, struct err *e)
 	return 0;
 }
 
-/* A folder at the top of the new root: made when the template has none, refused when it is a link.
- */
-static int attach_top(int mount, const char *name, struct err *e)
-{
-	const uint64_t how = RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
-	own_fd int at = host_openat2(AT_FDCWD, name, O_PATH | O_DIRECTORY, 0, how);
-	int r;
-
-	if (at == -ENOENT) {
-		r = host_mkdirat(AT_FDCWD, name, 0755);
-		if (r < 0)
-			return err_set(e, -r, "making /%s in the root", name);
-		at = host_openat2(AT_FDCWD, name, O_PATH | O_DIRECTORY, 0, how);
-	}
-	if (at < 0)
-		return err_set(e, -at, "the template's /%s is not a plain folder", name);
-	r = host_move_mount(mount, at, "");
-	if (r < 0)
-		return err_set(e, -r, "attaching /%s", name);
-	return 0;
-}
-
-static int new_fs(
-	const char *type, const char *const *options, unsigned attrs, int *ret_fd, struct err *e)
-{
-	own_fd int fs = host_fsopen(type);
-	int r = fs < 0 ? fs : 0;
-
-	for (; r == 0 && options && options[0]; options += 2)
-		r = host_fsconfig_str(fs, options[0], options[1]);
-	if (r == 0)
-		r = host_fsmount(fs, attrs);
-	if (r < 0)
-		return err_set(e, -r, "mounting %s", type);
-	*ret_fd = r;
-	return 0;
-}
-
 /* As an ordinary user no device node can be made, but the host's can be bound. */
 static int bind_devices(int *ret_fd, struct err *e)
 {
@@ -158,8 +119,8 @@ static int bind_devices(int *ret_fd, struct err *e)
 		{ "stdout", "/proc/self/fd/1" }, { "stderr", "/proc/self/fd/2" },
 		{ "ptmx", "pts/ptmx" } };
 	static const char *const dirs[] = { "pts", "shm", "mqueue" };
-	int dev, r = new_fs("tmpfs", options, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC, &dev,
-			 e);
+	int dev, r = place_new_fs("tmpfs", options, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC,
+			 &dev, e);
 
 	if (r < 0)
 		return r;
@@ -207,7 +168,8 @@ static int open_devices(int nodes[DEV_NODES], struct err *e)
 	return 0;
 }
 
-static int attach_dev(struct container *c, const int *nodes, struct err *e)
+/* What only can be made inside: terminals and queues of the sandbox's own. */
+static int attach_own(const struct container *c, struct err *e)
 {
 	/* gid 5 is tty in Debian; an ordinary user's namespace has no such id. */
 	static const char *const pts_root[] = { "newinstance", NULL, "ptmxmode", "0666", "mode",
@@ -217,86 +179,17 @@ static int attach_dev(struct container *c, const int *nodes, struct err *e)
 	const unsigned plain = WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NOEXEC;
 	own_fd int pts = -1;
 	own_fd int mqueue = -1;
-	int dev = c->tree.dev, r = attach_top(dev, "dev", e);
+	int r = place_new_fs("devpts", c->map_count > 5 ? pts_root : pts_own, plain, &pts, e);
 
-	if (r == 0 && nodes)
-		r = attach_devices(dev, nodes, e);
 	if (r == 0)
-		r = new_fs("devpts", c->map_count > 5 ? pts_root : pts_own, plain, &pts, e);
-	if (r == 0)
-		r = new_fs("mqueue", NULL, plain | WARD_MOUNT_ATTR_NODEV, &mqueue, e);
+		r = place_new_fs("mqueue", NULL, plain | WARD_MOUNT_ATTR_NODEV, &mqueue, e);
 	if (r < 0)
 		return r;
-	r = host_move_mount(pts, dev, "pts");
+	r = host_move_mount(pts, c->tree.dev, "pts");
 	if (r == 0)
-		r = host_move_mount(mqueue, dev, "mqueue");
-	if (r == 0)
-		r = host_move_mount(c->tree.shm, dev, "shm");
+		r = host_move_mount(mqueue, c->tree.dev, "mqueue");
 	if (r < 0)
-		return err_set(e, -r, "attaching pts, mqueue and shm below /dev");
-	return 0;
-}
-
-enum mask { MASK_FILE, MASK_DIR, MASK_READ_ONLY };
-
-/*
- * What of /proc is the host's business. Its owner does not exist in the sandbox, so most of it
- * could not be opened anyway; this holds also where a mode is too generous.
- */
-static const struct {
-	const char *name;
-	enum mask how;
-} masks[] = {
-	{ "sys", MASK_READ_ONLY },
-	{ "irq", MASK_READ_ONLY },
-	{ "bus", MASK_READ_ONLY },
-	{ "fs", MASK_READ_ONLY },
-	{ "acpi", MASK_DIR },
-	{ "scsi", MASK_DIR },
-	{ "asound", MASK_DIR },
-	{ "kcore", MASK_FILE },
-	{ "keys", MASK_FILE },
-	{ "key-users", MASK_FILE },
-	{ "kmsg", MASK_FILE },
-	{ "latency_stats", MASK_FILE },
-	{ "sched_debug", MASK_FILE },
-	{ "sysrq-trigger", MASK_FILE },
-	{ "timer_list", MASK_FILE },
-};
-
-/* What covers @name; -ENOENT when this kernel has no such thing to hide. */
-static int mask_source(int proc, const char *name, enum mask how, int empty)
-{
-	struct ward_mount_attr attr = { .attr_set = WARD_MOUNT_ATTR_RDONLY };
-	int fd, r;
-
-	/* A mount that is made and not used costs a grace period: look first. */
-	if (how != MASK_READ_ONLY && faccessat(proc, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if (how == MASK_FILE)
-		return host_open_tree(AT_FDCWD, "dev/null", WARD_OPEN_TREE_CLONE);
-	fd = how == MASK_DIR ? host_open_tree(empty, "", WARD_OPEN_TREE_CLONE | WARD_AT_EMPTY_PATH)
-			     : host_open_tree(proc, name, WARD_OPEN_TREE_CLONE);
-	if (fd < 0)
-		return fd;
-	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
-	if (r < 0)
-		close(fd);
-	return r < 0 ? r : fd;
-}
-
-static int mask_proc(int proc, int empty, struct err *e)
-{
-	for (size_t i = 0; i < ARRAY_LEN(masks); i++) {
-		own_fd int source = mask_source(proc, masks[i].name, masks[i].how, empty);
-		int r;
-
-		if (source == -ENOENT)
-			continue;
-		r = source < 0 ? source : host_move_mount(source, proc, masks[i].name);
-		if (r < 0)
-			return err_set(e, -r, "masking /proc/%s", masks[i].name);
-	}
+		return err_set(e, -r, "attaching pts and mqueue below /dev");
 	return 0;
 }
 
@@ -344,28 +237,29 @@ static int attach_mounts(const struct container *c, struct err *e)
 	return 0;
 }
 
-static int attach_binds(const struct container *c, struct err *e)
+/* What ward could not put into the root from outside. */
+static int place_inside(
+	struct container *c, int proc, const int *nodes, struct trail *t, struct err *e)
 {
-	unsigned at = 0;
+	int r = place_binds(c, AT_FDCWD, e);
 
-	for (unsigned i = 0; bind_name(i); i++) {
-		int r = c->binds & 1u << i ? attach_top(c->tree.binds[at++], bind_name(i), e) : 0;
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_DEV);
+	r = place_dev(c, AT_FDCWD, e);
+	if (r == 0 && nodes)
+		r = attach_devices(c->tree.dev, nodes, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_PROC);
+	return place_proc(c, AT_FDCWD, proc, e);
 }
-
-static const unsigned proc_attrs =
-	WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV | WARD_MOUNT_ATTR_NOEXEC;
 
 int root_enter(struct container *c, struct trail *t, struct err *e)
 {
 	int nodes[DEV_NODES];
 	bool bind_nodes = c->tree.dev < 0;
 	own_fd int proc = -1;
-	own_fd int empty = -1;
 	int r;
 
 	trail_begin(t, STEP_ROOT);
@@ -379,27 +273,18 @@ int root_enter(struct container *c, struct trail *t, struct err *e)
 
 	/* A new proc is allowed only while an unmasked one is in sight: before the pivot. */
 	trail_begin(t, STEP_PROC);
-	r = new_fs("proc", NULL, proc_attrs, &proc, e);
+	if (!c->assembled)
+		r = place_new_fs("proc", NULL, PROC_ATTRS, &proc, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_PIVOT);
 	r = pivot(c->tree.root, e);
-	if (r == 0)
-		r = attach_binds(c, e);
+	if (r == 0 && !c->assembled)
+		r = place_inside(c, proc, bind_nodes ? nodes : NULL, t, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_DEV);
-	/* A mount point of /dev, before something is on it, is as good an empty folder as any. */
-	empty = host_openat(c->tree.dev, "mqueue", O_PATH | O_DIRECTORY, 0);
-	if (empty < 0)
-		return err_set(e, -empty, "opening the folder for mqueue");
-	r = attach_dev(c, bind_nodes ? nodes : NULL, e);
-	if (r < 0)
-		return r;
-	trail_begin(t, STEP_PROC);
-	r = attach_top(proc, "proc", e);
-	if (r == 0)
-		r = mask_proc(proc, empty, e);
+	r = attach_own(c, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_MOUNTS);

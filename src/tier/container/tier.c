@@ -92,6 +92,7 @@ static int container_prepare(
 	mounts_init(&c->tree);
 	cgroup_init(&c->cg);
 	c->rooted = geteuid() == 0;
+	c->map_count = c->rooted ? SANDBOX_IDS : 1;
 	r = 0;
 	/* Before anything else is looked at: what comes after happens beside its namespaces. */
 	if (born_early(c)) {
@@ -198,26 +199,43 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 	return r;
 }
 
+static int make_cgroups(struct container *c, struct trail *trail, struct err *e)
+{
+	int r;
+
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_make(&c->cg, c->box.plan, e);
+	if (r < 0)
+		return r;
+	warn_of_limits(c);
+	c->box.fds.oom = take_fd(&c->cg.oom);
+	return 0;
+}
+
 static int container_start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct container *c = container_of(box);
+	bool born = box->pid != 0;
 	int r;
 
 	find_binds(c);
 	r = ids_plan(c, e);
-	if (r < 0)
-		return r;
-	trail_begin(trail, STEP_CGROUP);
-	r = cgroup_make(&c->cg, box->plan, e);
-	if (r < 0)
-		return r;
-	warn_of_limits(c);
-	box->fds.oom = take_fd(&c->cg.oom);
-	if (!box->pid) {
+	/* Who lives already needs its root first, and enters its cgroups later. */
+	if (r == 0 && !born)
+		r = make_cgroups(c, trail, e);
+	if (r == 0 && !born) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(c, e);
 	}
-	return r < 0 ? r : equip(c, trail, e);
+	if (r == 0)
+		r = equip(c, trail, e);
+	if (r == 0 && born)
+		r = make_cgroups(c, trail, e);
+	if (r == 0 && needs_handover(c)) {
+		trail_begin(trail, STEP_HANDOVER);
+		r = handover_send_cgroups(c, box->fds.channel, e);
+	}
+	return r;
 }
 
 static void container_kill(struct box *box)
