@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from runbox import CONTAINER, box, ends, place, read_until, wait_until  # noqa: F401
+from runbox import CONTAINER, box, ends, needs_root, place, read_until, wait_until  # noqa: F401
 from runparts import read_all
 
 
@@ -231,3 +231,9 @@ def test_early_signal_is_not_lost(box):
             time.sleep(delay)
             process.terminate()
             assert process.wait(30) in (-signal.SIGTERM, 128 + signal.SIGTERM)
+
+
+@needs_root
+def test_terminals_inside_belong_to_tty(box):
+    code = "import os,pty; m,s=pty.openpty(); st=os.fstat(s); print(st.st_uid,st.st_gid,oct(st.st_mode&0o777))"
+    assert box.out("--", "python3", "-c", code) == "0 5 0o620\n"
