@@ -191,8 +191,9 @@ int db_box_running(struct db *db, const struct db_box *box, struct err *e)
 	sqlite3_bind_int64(s, 2, box->tier);
 	db_bind_text(s, 3, box->tier_why);
 	db_bind_text(s, 4, box->warning);
-	sqlite3_bind_int64(s, 5, box->started_us);
-	bind_limits(s, 6, box);
+	bind_limits(s, 5, box);
+	sqlite3_bind_int64(s, 9, box->deadline_us);
+	sqlite3_bind_int64(s, 10, box->deadline_boot_us);
 	return run_on_row(db, s, box->id, e);
 }
 
@@ -220,6 +221,7 @@ int db_box_claim(struct db *db, const struct db_box *box, struct err *e)
 	db_bind_text(s, 16, box->trace);
 	bind_limits(s, 17, box);
 	db_bind_text(s, 21, box->tier_by);
+	sqlite3_bind_int64(s, 22, box->timeout_ms);
 	return run_on_row(db, s, box->id, e);
 }
 
@@ -232,6 +234,7 @@ int db_box_deadline(struct db *db, const struct db_box *box, struct err *e)
 	db_bind_text(s, 1, box->id);
 	sqlite3_bind_int64(s, 2, box->deadline_us);
 	sqlite3_bind_int64(s, 3, box->deadline_boot_us);
+	sqlite3_bind_int64(s, 4, box->timeout_ms);
 	return run_on_row(db, s, box->id, e);
 }
 
