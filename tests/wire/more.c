@@ -159,8 +159,3 @@ void on_gzip(struct call *c)
 	wire_reply_start(c->q, 200, -1);
 	wire_body_accept(c->q, UINT64_MAX);
 }
-
-void on_proxy(struct call *c)
-{
-	wire_reply_text(c->q, 501, "not yet");
-}
