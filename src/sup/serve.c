@@ -142,6 +142,28 @@ static void set_state(struct serve *s, enum sup_state state, const char *reason)
 	link_status_send(s);
 }
 
+static void read_denial(struct serve *s, short revents)
+{
+	unsigned before = s->seen->denial_count;
+
+	if ((revents & POLLHUP) || !notify_answer(s->fds->notify, s->seen))
+		box_close_notify(s->box);
+	if (s->seen->denial_count > before)
+		flight_note(&s->flight, "denied", "%s", s->seen->denials[before].what);
+}
+
+/* While its processes come to rest: one that waits for an answer never would. */
+static void answer_denials(void *arg)
+{
+	struct serve *s = arg;
+	struct pollfd p = { .fd = s->fds->notify, .events = POLLIN };
+
+	while (p.fd >= 0 && poll(&p, 1, 0) > 0) {
+		read_denial(s, p.revents);
+		p.fd = s->fds->notify;
+	}
+}
+
 int serve_pause(struct serve *s, const char *reason, struct err *e)
 {
 	uint64_t now = clock_ns();
@@ -150,7 +172,7 @@ int serve_pause(struct serve *s, const char *reason, struct err *e)
 	if (s->state != SUP_RUNNING)
 		return err_say(e, s->state == SUP_PAUSED ? EALREADY : EAGAIN,
 			s->state == SUP_PAUSED ? "it is paused" : "it is not running yet");
-	r = box_pause(s->box, e);
+	r = box_pause(s->box, answer_denials, s, e);
 	if (r < 0)
 		return r;
 	s->deadline_left_ms = !s->deadline_ns        ? 0
@@ -295,16 +317,6 @@ static void read_signals(struct serve *s)
 	while (read(s->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
 		if (info.ssi_signo != SIGHUP)
 			serve_kill(s, END_KILLED, "signal %u to its supervisor", info.ssi_signo);
-}
-
-static void read_denial(struct serve *s, short revents)
-{
-	unsigned before = s->seen->denial_count;
-
-	if ((revents & POLLHUP) || !notify_answer(s->fds->notify, s->seen))
-		box_close_notify(s->box);
-	if (s->seen->denial_count > before)
-		flight_note(&s->flight, "denied", "%s", s->seen->denials[before].what);
 }
 
 /* The kernel has killed one process; the sandbox goes on, and the record says so. */

@@ -255,9 +255,10 @@ static int unsupported(const struct box *box, const char *what, struct err *e)
 	return err_say(e, EOPNOTSUPP, "the %s tier cannot %s a sandbox", box->ops->name, what);
 }
 
-int box_pause(struct box *box, struct err *e)
+int box_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
 {
-	return box->ops->pause ? box->ops->pause(box, e) : unsupported(box, "pause", e);
+	return box->ops->pause ? box->ops->pause(box, meanwhile, arg, e)
+			       : unsupported(box, "pause", e);
 }
 
 int box_resume(struct box *box, struct err *e)

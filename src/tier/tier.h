@@ -88,9 +88,10 @@ int box_reap(struct box *box, int *ret_status, struct usage *usage);
  * host cannot.
  *
  * pause: every process inside stands still when it returns, and memory was given back as far as it
- * goes. On failure all of them run. resume lets them go on. kill works on a paused one.
+ * goes. On failure all of them run. resume lets them go on. kill works on a paused one. While it
+ * waits, @meanwhile is called: a process whose denied call nobody answers does not come to rest.
  */
-int box_pause(struct box *box, struct err *e);
+int box_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e);
 int box_resume(struct box *box, struct err *e);
 /* Other limits from now on; 0 in a field: leave it. -EBUSY: more is in use than that. Not for disk.
  * What was set before a failure stays set: the caller is told, and asks again. */
