@@ -210,7 +210,7 @@ static int create_cold(struct hub *hub, const struct want *w, struct pool *pool,
 int create_cold_pool(struct pool *pool, struct hub_fail *f)
 {
 	struct hub *hub = pool->hub;
-	struct hub_create req = { .template = pool->template, .timeout_ms = HUB_TIMEOUT_DEFAULT };
+	struct hub_create req = { .template = pool->name, .timeout_ms = HUB_TIMEOUT_DEFAULT };
 	struct sandbox *sb;
 	struct want w;
 	int r = check_room(hub, f);

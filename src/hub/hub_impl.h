@@ -137,7 +137,8 @@ struct sandbox {
 
 struct pool {
 	struct hub *hub;
-	char *template;
+	char *name;     /* as it was set, and as the database knows it */
+	char *template; /* after [alias] */
 	unsigned min, max, target;
 	char *warm_up;
 	unsigned ready, starting;
