@@ -10,7 +10,7 @@
 
 #include "base/buf.h"
 #include "base/sha256.h"
-#include "front/base64.h"
+#include "front/b64.h"
 #include "front/e2b/sign.h"
 
 static void add(struct sha256 *h, const char *text)
@@ -31,7 +31,7 @@ void sign_make(const struct sign *s, const char *token, char out[SIGN_TEXT])
 		add(&h, parts[i]);
 	sha256_end(&h, digest);
 	buf_init(&text, 64);
-	base64_add(&text, digest, sizeof(digest));
+	b64_add(&text, digest, sizeof(digest));
 	memset(out, 0, SIGN_TEXT);
 	if (text.bad)
 		return; /* out of memory: the empty text matches nothing */
