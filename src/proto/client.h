@@ -79,10 +79,16 @@ struct proto_request {
 		type; /* PROCS, READ, WRITE, STAT, LIST, MKDIR, REMOVE, RENAME, WATCH, DIAL */
 	uint32_t stream;
 	uint16_t flags; /* FILE_*, DIAL_* */
+	/* @user: the owner of what is made; with FILE_HOME also whose home paths start from. */
 	const char *path, *to, *user;
 	uint64_t offset, length;
 	uint32_t mode, depth, port, window;
 	bool has_mode; /* send @mode though it is 0 */
+	/* WRITE: replaces all attributes below META_PREFIX: "name=value", each ending in NUL. With
+	 * has_meta and no bytes: removes them. */
+	const char *meta;
+	uint32_t meta_len;
+	bool has_meta;
 };
 
 int proto_send_request(struct proto_conn *c, const struct proto_request *q, struct err *e);
@@ -102,12 +108,16 @@ struct proto_failed {          /* ERROR and START_FAILED */
 	char text[PROTO_TEXT]; /* printable, one line; may be empty */
 };
 
-struct proto_file { /* OK of STAT, OPENED of READ, ENTRY of LIST */
-	enum file_kind kind;
+struct proto_file { /* OK of STAT, OPENED of READ and WRITE, ENTRY of LIST, EVENT of WATCH */
+	enum file_kind kind;     /* with FILE_FULL a symlink's target's, unless there is none */
 	uint32_t mode, uid, gid; /* mode: permission bits */
 	uint64_t size, mtime_ns;
 	const char *name; /* relative to the listed directory: no "..", not absolute; NULL: none */
-	const char *link; /* a symlink's target; NULL: none */
+	const char *link; /* a symlink's target, with FILE_FULL resolved; NULL: it is no symlink */
+	const char *path; /* FILE_HOME: the absolute path that was meant; NULL: not asked */
+	const char *owner, *group; /* FILE_FULL: names; NULL: the number has none */
+	const char *meta; /* FILE_FULL: "name=value", each ending in NUL, without META_PREFIX */
+	uint32_t meta_len;
 };
 
 struct proto_process { /* ENTRY of PROCS */
@@ -129,6 +139,7 @@ struct proto_event {
 	bool has_process;    /* ENTRY: @process is filled */
 	uint32_t version;    /* HELLO */
 	uint32_t pid;        /* OPENED of START */
+	bool has_fd;         /* OPENED: the next of proto_conn_take_fd() belongs to it */
 	uint64_t bytes;      /* CREDIT; OK of WRITE: how much is in the file */
 	uint32_t cost;       /* DATA, ENTRY, EVENT: what it takes of the stream's credit */
 	const uint8_t *data; /* DATA */
