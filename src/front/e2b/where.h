@@ -31,7 +31,10 @@ struct where {
 void where_find(struct where *ret, const char *id, const char *port, const char *host,
 	const char *path, bool has_signature);
 
-/* Copies a sandbox id out of @text, without the "-CLIENT" that old clients append; false: none. */
+/*
+ * Copies a sandbox id out of @text, without the "-CLIENT" that old clients append. "" when it is one
+ * that ward never makes; false when it is no id at all.
+ */
 bool where_id(const char *text, size_t len, char out[ID_LEN + 1]);
 
 #endif
