@@ -165,8 +165,8 @@ struct hub_create {
 struct hub_call *hub_create(struct hub *hub, const struct hub_caller *who,
 	const struct hub_create *req, hub_box_fn *fn, void *arg);
 
-/* Live ones at once (also creating and stopping), ended ones from the database. Does not need a
- * callback: 0, or NOT_FOUND. */
+/* A live one, in whatever state; needs no callback: 0, or NOT_FOUND (also for one that has ended:
+ * see hub_why()). */
 int hub_find(struct hub *hub, const struct hub_caller *who, const char *id, struct hub_box *ret,
 	struct hub_fail *f);
 
@@ -349,11 +349,51 @@ void hub_metrics_text(struct hub *hub, struct buf *out);
 /* For fronts' own numbers in the same text: called with the buffer each time. */
 void hub_metrics_add(struct hub *hub, void (*add)(void *arg, struct buf *out), void *arg);
 
+/* A line of the daemon's log: "ts=... lvl=info at=front.request box=... trace=... <fmt>". @fmt gives
+ * key=value words; a text that may hold anything goes last, as msg="...". */
+enum hub_level { HUB_DEBUG, HUB_INFO, HUB_WARN, HUB_ERROR };
+void hub_log(struct hub *hub, enum hub_level level, const char *at, const struct hub_caller *who,
+	const char *id, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
+bool hub_logs(const struct hub *hub, enum hub_level level);
+
 /* May requests be served: reconciliation is over, not stopping. */
 bool hub_is_ready(const struct hub *hub);
 /* The domain that goes into answers: ward.toml, or "localhost:<port>" of the first listener. */
 const char *hub_domain(const struct hub *hub);
 struct loop *hub_loop(struct hub *hub);
 const char *hub_state_dir(const struct hub *hub);
+
+/* --- For whoever runs the daemon -------------------------------------------------------------- */
+
+struct config;
+
+struct hub_options {
+	struct loop *loop;
+	struct config *config;  /* taken, also when hub_open() fails */
+	const char *state_dir;  /* absolute */
+	const char *ward;       /* path of the lean executable */
+	enum wall tier;         /* over everything in ward.toml; WALL_NONE: not said */
+	const char *tier_by;    /* who said so, for the audit: "ward serve --tier" */
+	/* For tests: called at every moment at which a crash could hurt. May be NULL. */
+	void (*point)(void *arg, const char *what);
+	void *point_arg;
+};
+
+/*
+ * Opens the database, takes the state directory for this daemon alone (-EBUSY when another has it),
+ * and begins to look for the sandboxes that a former daemon left; hub_is_ready() says when that is
+ * over.
+ */
+int hub_open(const struct hub_options *options, struct hub **ret, struct err *e);
+/* Lets go of everything; sandboxes go on. Calls under way are forgotten. NULL is fine. */
+void hub_close(struct hub *hub);
+/* A new ward.toml. Takes @config. What lives keeps what it has. */
+void hub_reload(struct hub *hub, struct config *config);
+const struct config *hub_config(const struct hub *hub);
+/* From now on every create is BUSY; with @sandboxes, all of them are ended. @done when that is
+ * over (at the latest after HUB_ANSWER_MS). */
+void hub_stop(struct hub *hub, bool sandboxes, void (*done)(void *arg), void *arg);
+/* What goes into answers when ward.toml names no domain. */
+void hub_set_domain(struct hub *hub, const char *domain);
 
 #endif

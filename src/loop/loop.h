@@ -23,6 +23,12 @@
  */
 struct loop;
 
+enum {
+	LOOP_WORKERS_MAX = 4,       /* threads of one loop */
+	LOOP_WORKER_IDLE_MS = 5000, /* after which one without work ends */
+	LOOP_EVENTS_PER_TURN = 256,
+};
+
 int loop_create(struct loop **ret, struct err *e);
 /*
  * Waits for jobs that workers are in the middle of, and gives every job back (`wanted` false). What
@@ -64,7 +70,8 @@ struct loop_timer {
 	void *ctx;
 };
 
-/* @work once, @ms from now; 0 is the next turn. Sets it anew when it was armed. -ENOMEM. */
+/* @work once, @ms from now, up to 1 ms later but never earlier. Sets it anew when it was armed.
+ * -ENOMEM. */
 int loop_timer_set(
 	struct loop *l, struct loop_timer *t, uint64_t ms, void (*work)(void *ctx), void *ctx);
 void loop_timer_cancel(struct loop_timer *t);
@@ -82,8 +89,8 @@ void loop_later_set(struct loop *l, struct loop_later *d, void (*work)(void *ctx
 void loop_later_cancel(struct loop_later *d);
 
 /*
- * Signals. The signal is blocked in this thread until the loop is destroyed: add signals before
- * worker jobs are queued, and give children a clean mask before exec. One handler for each signal.
+ * Signals. The signal is blocked in this thread until the loop is destroyed, so give children a
+ * clean mask before exec. One handler for each signal; a second one replaces it.
  */
 int loop_signal_add(
 	struct loop *l, int sig, void (*work)(void *ctx, int sig), void *ctx, struct err *e);
