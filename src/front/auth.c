@@ -171,8 +171,9 @@ static bool check_token(struct call *c, const struct hub_box *box)
 	}
 	if (c->route->body == BODY_RPC || c->route->body == BODY_STREAM)
 		c->style = STYLE_RPC;
-	call_fail(c, 401, given ? "the X-Access-Token does not belong to this sandbox"
-				: "an X-Access-Token is missing");
+	call_fail(c, 401,
+		given ? "the X-Access-Token does not belong to this sandbox"
+		      : "an X-Access-Token is missing");
 	return false;
 }
 
@@ -182,8 +183,9 @@ static bool check_traffic(struct call *c, const struct hub_box *box)
 
 	if (!box->traffic_token || (given && secret_eq(given, box->traffic_token)))
 		return true;
-	call_fail(c, 403, given ? "the traffic access token does not belong to this sandbox"
-				: "this sandbox takes traffic with its access token only");
+	call_fail(c, 403,
+		given ? "the traffic access token does not belong to this sandbox"
+		      : "this sandbox takes traffic with its access token only");
 	return false;
 }
 

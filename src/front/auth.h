@@ -7,12 +7,13 @@
 struct call;
 
 /*
- * May this request be made? Fills call->who (and on the sandbox plane call->user), by what the route
- * asks for. False: answered.
+ * May this request be made? Fills call->who (and on the sandbox plane call->user), by what the
+ * route asks for. False: answered.
  */
 bool auth_check(struct call *c);
 
-/* The sandbox of a signed address that names none: the one whose token signed it. False: answered. */
+/* The sandbox of a signed address that names none: the one whose token signed it. False: answered.
+ */
 bool auth_find_signed(struct call *c);
 
 #endif

@@ -217,8 +217,8 @@ void call_fail_hub(struct call *c, const struct hub_fail *f)
 	if (f->retry_after_s && str_fmt(after, sizeof(after), "%u", f->retry_after_s) == 0 &&
 		!wire_reply_started(c->q))
 		wire_reply_header(c->q, "Retry-After", after);
-	/* A sandbox that is gone is told by the bare status, for streams too: that is the one signal
-	 * that clients know. */
+	/* A sandbox that is gone is told by the bare status, for streams too: that is the one
+	 * signal that clients know. */
 	if (plane && !wire_reply_started(c->q)) {
 		c->stream = false;
 		c->style = c->style == STYLE_TEXT ? STYLE_TEXT : STYLE_PLANE;

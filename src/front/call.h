@@ -59,7 +59,7 @@ struct call {
 	struct hub_call *verb; /* set to NULL by whoever is called back */
 	struct link_call *links[CALL_LINKS_MAX];
 	struct loop_timer timers[2]; /* [0] is the keepalive's */
-	uint64_t owed; /* bytes taken from a link, not yet credited: the client is slow */
+	uint64_t owed;     /* bytes taken from a link, not yet credited: the client is slow */
 	struct sink *sink; /* files on their way in */
 	void *state;       /* the handler's own */
 	/* Any may be NULL. @ended: the handler's own cleanup; the rest is done after it. */

@@ -135,7 +135,8 @@ static bool read_rpc_head(struct call *c)
 	}
 	if (!is_type(c->q, c->route->body == BODY_STREAM ? "application/connect+json"
 							 : "application/json")) {
-		wire_reply_header(c->q, "Accept-Post", "application/json, application/connect+json");
+		wire_reply_header(
+			c->q, "Accept-Post", "application/json, application/connect+json");
 		wire_reply_text(c->q, 415, "only JSON messages are spoken here");
 		return false;
 	}
@@ -171,8 +172,8 @@ static void preflight(struct call *c)
 	const char *headers = wire_header(c->q, "Access-Control-Request-Headers");
 
 	wire_reply_header(c->q, "Access-Control-Allow-Origin", "*");
-	wire_reply_header(
-		c->q, "Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+	wire_reply_header(c->q, "Access-Control-Allow-Methods",
+		"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 	wire_reply_header(c->q, "Access-Control-Allow-Headers", headers ? headers : "*");
 	wire_reply_header(c->q, "Access-Control-Max-Age", "7200");
 	wire_reply(c->q, 204, NULL, NULL, 0);
@@ -216,7 +217,9 @@ static void dispatch(struct call *c, enum plane plane)
 
 static enum plane plane_of(uint16_t port)
 {
-	return port == PORT_ENVD ? PLANE_ENVD : port == PORT_INTERPRETER ? PLANE_INTERP : PLANE_PORT;
+	return port == PORT_ENVD          ? PLANE_ENVD
+	       : port == PORT_INTERPRETER ? PLANE_INTERP
+					  : PLANE_PORT;
 }
 
 void front_request(void *front, struct wire_req *q)

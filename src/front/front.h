@@ -10,8 +10,8 @@
  * /ready. Translates requests to the hub's verbs and calls on links; decides nothing.
  *
  *	front_create(hub, &front, &e);
- *	wire_server_create(loop, &(struct wire_config){ .request = front_request, .ctx = front }, ...);
- *	front_watch_server(front, server);
+ *	wire_server_create(loop, &(struct wire_config){ .request = front_request, .ctx = front },
+ *...); front_watch_server(front, server);
  *	...
  *	wire_server_destroy(server);   // every request has ended after this
  *	front_destroy(front);          // before hub_destroy()

@@ -130,8 +130,8 @@ static int whole(const json_t *v, int64_t *ret)
 	return -EINVAL;
 }
 
-int jin_i64(const struct jin *o, const char *key, int64_t min, int64_t max, int64_t *ret,
-	struct err *e)
+int jin_i64(
+	const struct jin *o, const char *key, int64_t min, int64_t max, int64_t *ret, struct err *e)
 {
 	const json_t *v = get(o, key);
 	int64_t n;
@@ -216,8 +216,7 @@ int jin_each_str(const struct jin *o, const char *key, size_t max,
 		return r;
 	if (json_object_size(in(map)) > max)
 		return err_say(e, EINVAL, "field '%s' has more than %zu entries", key, max);
-	json_object_foreach((json_t *)map, name, v)
-	{
+	json_object_foreach ((json_t *)map, name, v) {
 		char shown[60];
 
 		if (!json_is_string(v))

@@ -47,8 +47,7 @@ int jin_each_str(const struct jin *o, const char *key, size_t max,
 
 /* A list: its length, and element @i as a string or an object; -EINVAL names "@key[@i]". */
 size_t jin_len(const struct jin *list);
-int jin_str_at(
-	const struct jin *list, const char *key, size_t i, const char **ret, struct err *e);
+int jin_str_at(const struct jin *list, const char *key, size_t i, const char **ret, struct err *e);
 int jin_obj_at(
 	const struct jin *list, const char *key, size_t i, const struct jin **ret, struct err *e);
 

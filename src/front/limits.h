@@ -26,11 +26,11 @@ enum {
 	FRONT_KEEPALIVE_S_MAX = 290,     /* clients give up after 300 s */
 	FRONT_UPLOAD_PARTS_MAX = 1024,   /* files in one multipart upload */
 	FRONT_MULTIPART_PARAMS_MAX = 64 * 1024, /* bytes of the headers of one part */
-	FRONT_CONTEXTS_MAX = 32,         /* of the code interpreter, per sandbox */
-	FRONT_CELL_MAX = 4 << 20,        /* bytes of one piece of code */
-	FRONT_LINE_MAX = 64 << 20,       /* one line that a driver says: a large picture */
-	FRONT_CELL_QUEUE_MAX = 64,       /* executions that wait for a context */
-	FRONT_EVENT_SINKS_MAX = 64,      /* readers of the event stream */
+	FRONT_CONTEXTS_MAX = 32,                /* of the code interpreter, per sandbox */
+	FRONT_CELL_MAX = 4 << 20,               /* bytes of one piece of code */
+	FRONT_LINE_MAX = 64 << 20,              /* one line that a driver says: a large picture */
+	FRONT_CELL_QUEUE_MAX = 64,              /* executions that wait for a context */
+	FRONT_EVENT_SINKS_MAX = 64,             /* readers of the event stream */
 };
 
 /* A file in an upload; disks have their own limits. */

@@ -17,8 +17,8 @@
 
 static void put(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
 {
-	buf_add_fmt(b, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, type, name,
-		v);
+	buf_add_fmt(
+		b, "# HELP %s %s\n# TYPE %s %s\n%s %" PRIu64 "\n", name, help, name, type, name, v);
 }
 
 static void put_server(struct buf *b, const struct wire_server *s)

@@ -15,11 +15,11 @@
 #include "wire/query.h"
 
 static const struct route routes[] = {
-#define ROUTE(plane, method, pattern, handler, auth, body) \
+#define ROUTE(plane, method, pattern, handler, auth, body)                                         \
 	{ PLANE_##plane, WIRE_##method, pattern, handler, AUTH_##auth, BODY_##body, true },
 #include "front/e2b/routes.def"
 #undef ROUTE
-#define ROUTE(plane, method, pattern, handler, auth, body) \
+#define ROUTE(plane, method, pattern, handler, auth, body)                                         \
 	{ PLANE_##plane, WIRE_##method, pattern, handler, AUTH_##auth, BODY_##body, false },
 #include "front/rest/routes.def"
 #undef ROUTE
@@ -35,9 +35,9 @@ bool route_match(const char *pattern, const char *path, char *room, size_t cap, 
 
 		if (rest || strncmp(pattern, "{}", 2) == 0) {
 			size_t len = rest ? strlen(path) : strcspn(path, "/");
-			int r = len && n < max ? percent_decode(path, len, PERCENT_PLUS_KEEP, room,
-							cap)
-					       : -1;
+			int r = len && n < max
+					? percent_decode(path, len, PERCENT_PLUS_KEEP, room, cap)
+					: -1;
 
 			if (r < 0)
 				return false;

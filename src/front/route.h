@@ -40,7 +40,8 @@ enum route_body {
 struct route {
 	enum plane plane;
 	enum wire_method method;
-	const char *pattern; /* "/sandboxes/{}": each {} is one segment; "{*}" at the end is the rest */
+	const char *
+		pattern; /* "/sandboxes/{}": each {} is one segment; "{*}" at the end is the rest */
 	void (*handler)(struct call *c);
 	enum route_auth auth;
 	enum route_body body;

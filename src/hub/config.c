@@ -4,7 +4,8 @@
  *
  * Owns:  the table of keys, with what each accepts; the defaults.
  * Rules: a key that is not in the table is an error, so that a slip of the pen does not open
- *        anything. Nothing outside the file is looked at here; serve checks paths when it uses them.
+ *        anything. Nothing outside the file is looked at here; serve checks paths when it uses
+ * them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,23 +23,23 @@
 #include "hub/toml.h"
 
 enum kind {
-	K_TEXT,    /* char * */
-	K_PATH,    /* char *, absolute */
-	K_BOOL,    /* bool */
-	K_COUNT,   /* int64_t */
-	K_PIDS,    /* uint32_t */
-	K_SIZE,    /* uint64_t, bytes */
-	K_BYTES,   /* int64_t, bytes */
-	K_CPUS,    /* uint32_t, thousandths */
-	K_CPUS64,  /* int64_t, thousandths */
-	K_TIME,    /* int64_t, ms */
-	K_RATE,    /* int64_t, per 1000 s */
-	K_TIER,    /* enum wall */
-	K_NET,     /* int */
-	K_LOG,     /* char *, one of the levels */
-	K_MANY,    /* bool: "one" or "many" */
-	K_LISTEN,  /* struct config_list of addresses */
-	K_PATHS,   /* struct config_list of absolute paths */
+	K_TEXT,   /* char * */
+	K_PATH,   /* char *, absolute */
+	K_BOOL,   /* bool */
+	K_COUNT,  /* int64_t */
+	K_PIDS,   /* uint32_t */
+	K_SIZE,   /* uint64_t, bytes */
+	K_BYTES,  /* int64_t, bytes */
+	K_CPUS,   /* uint32_t, thousandths */
+	K_CPUS64, /* int64_t, thousandths */
+	K_TIME,   /* int64_t, ms */
+	K_RATE,   /* int64_t, per 1000 s */
+	K_TIER,   /* enum wall */
+	K_NET,    /* int */
+	K_LOG,    /* char *, one of the levels */
+	K_MANY,   /* bool: "one" or "many" */
+	K_LISTEN, /* struct config_list of addresses */
+	K_PATHS,  /* struct config_list of absolute paths */
 };
 
 struct key {
@@ -179,8 +180,9 @@ static int put_list(struct config_list *l, const struct toml_entry *en, bool pat
 
 static int put_word(const struct key *k, const struct toml_entry *en, void *at, struct err *e)
 {
-	static const char *const nets[] = { [NET_NONE] = "none", [NET_LOOPBACK] = "loopback",
-		[NET_HOST] = "host" };
+	static const char *const nets[] = {
+		[NET_NONE] = "none", [NET_LOOPBACK] = "loopback", [NET_HOST] = "host"
+	};
 	static const char *const levels[] = { "debug", "info", "warn", "error" };
 	const char *text = en->value.text;
 
@@ -239,8 +241,9 @@ static int put_amount(const struct key *k, const struct toml_entry *en, void *at
 	case K_TIME:
 		r = parse_duration(text, k->min, k->max, &v);
 		*(int64_t *)at = (int64_t)v;
-		return r < 0 ? wrong(en, e, "a time such as \"90s\", \"5m\" or \"24h\", within "
-					    "its bounds")
+		return r < 0 ? wrong(en, e,
+				       "a time such as \"90s\", \"5m\" or \"24h\", within "
+				       "its bounds")
 			     : 0;
 	case K_RATE:
 		r = parse_rate(text, &rate);
@@ -338,8 +341,8 @@ static int put_sandbox(
 	for (size_t i = 0; i < ARRAY_LEN(sandbox_keys); i++)
 		if (str_eq(sandbox_keys[i].key, en->key))
 			return put(&sandbox_keys[i], en, s, e);
-	return err_say(e, EINVAL, "'%s' is not a key of [%s]; ward.toml(5) lists them", en->key,
-		where);
+	return err_say(
+		e, EINVAL, "'%s' is not a key of [%s]; ward.toml(5) lists them", en->key, where);
 }
 
 static int each(void *arg, const struct toml_entry *en, struct err *e)
@@ -353,8 +356,8 @@ static int each(void *arg, const struct toml_entry *en, struct err *e)
 		return t ? put_sandbox(&t->says, en, "template.NAME", e) : -EINVAL;
 	}
 	if (en->name[0])
-		return err_say(e, EINVAL, "[%s.%s]: only [template.NAME] has a name", en->table,
-			en->name);
+		return err_say(
+			e, EINVAL, "[%s.%s]: only [template.NAME] has a name", en->table, en->name);
 	if (str_eq(en->table, "alias"))
 		return put_alias(c, en, e);
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
@@ -369,10 +372,9 @@ static int each(void *arg, const struct toml_entry *en, struct err *e)
 	if (known)
 		return err_say(e, EINVAL, "'%s' is not a key of [%s]; ward.toml(5) lists them",
 			en->key, en->table);
-	return en->table[0]
-		       ? err_say(e, EINVAL, "there is no table [%s]; ward.toml(5) lists them",
-				 en->table)
-		       : err_say(e, EINVAL, "'%s' stands before the first table", en->key);
+	return en->table[0] ? err_say(e, EINVAL, "there is no table [%s]; ward.toml(5) lists them",
+				      en->table)
+			    : err_say(e, EINVAL, "'%s' stands before the first table", en->key);
 }
 
 static int check(const struct config *c, struct err *e)

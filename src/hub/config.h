@@ -21,12 +21,13 @@ enum {
 	CONFIG_ROOTS_MAX = 32,
 };
 
-/* What a sandbox gets that asked for nothing; of a template: 0, NULL or -1 where it says nothing. */
+/* What a sandbox gets that asked for nothing; of a template: 0, NULL or -1 where it says nothing.
+ */
 struct config_sandbox {
 	enum wall tier; /* WALL_NONE: policy decides */
 	char *accept_risk;
 	struct plan_limits limits;
-	int net; /* enum net_mode; -1: nothing said */
+	int net;            /* enum net_mode; -1: nothing said */
 	int64_t timeout_ms; /* -1: nothing said */
 	char *user, *workdir;
 };

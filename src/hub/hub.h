@@ -349,8 +349,8 @@ void hub_metrics_text(struct hub *hub, struct buf *out);
 /* For fronts' own numbers in the same text: called with the buffer each time. */
 void hub_metrics_add(struct hub *hub, void (*add)(void *arg, struct buf *out), void *arg);
 
-/* A line of the daemon's log: "ts=... lvl=info at=front.request box=... trace=... <fmt>". @fmt gives
- * key=value words; a text that may hold anything goes last, as msg="...". */
+/* A line of the daemon's log: "ts=... lvl=info at=front.request box=... trace=... <fmt>". @fmt
+ * gives key=value words; a text that may hold anything goes last, as msg="...". */
 enum hub_level { HUB_DEBUG, HUB_INFO, HUB_WARN, HUB_ERROR };
 void hub_log(struct hub *hub, enum hub_level level, const char *at, const struct hub_caller *who,
 	const char *id, const char *fmt, ...) __attribute__((format(printf, 6, 7)));
@@ -369,11 +369,11 @@ struct config;
 
 struct hub_options {
 	struct loop *loop;
-	struct config *config;  /* taken, also when hub_open() fails */
-	const char *state_dir;  /* absolute */
-	const char *ward;       /* path of the lean executable */
-	enum wall tier;         /* over everything in ward.toml; WALL_NONE: not said */
-	const char *tier_by;    /* who said so, for the audit: "ward serve --tier" */
+	struct config *config; /* taken, also when hub_open() fails */
+	const char *state_dir; /* absolute */
+	const char *ward;      /* path of the lean executable */
+	enum wall tier;        /* over everything in ward.toml; WALL_NONE: not said */
+	const char *tier_by;   /* who said so, for the audit: "ward serve --tier" */
 	/* For tests: called at every moment at which a crash could hurt. May be NULL. */
 	void (*point)(void *arg, const char *what);
 	void *point_arg;

@@ -10,8 +10,8 @@
  * The one table of what may follow what. Pure. Numbers of states are stored: they never change.
  */
 bool lifecycle_allows(enum hub_state from, enum hub_state to);
-bool lifecycle_is_live(enum hub_state s);    /* has, or may have, a supervisor */
-bool lifecycle_is_moving(enum hub_state s);  /* somebody works on it; the next state will come */
+bool lifecycle_is_live(enum hub_state s);   /* has, or may have, a supervisor */
+bool lifecycle_is_moving(enum hub_state s); /* somebody works on it; the next state will come */
 /* 1 << state for all that are live, and for those that have ended. */
 unsigned lifecycle_live_states(void);
 unsigned lifecycle_ended_states(void);

@@ -70,7 +70,8 @@ int mount_check(const struct config *c, const char *state_dir, const struct hub_
 	str_show(shown, sizeof(shown), m->src);
 	if (!is_plain(m->src) || !is_plain(m->dst))
 		return hub_fail(f, HUB_INVALID,
-			"a mount's source and target are absolute paths without '.', '..' and '//'");
+			"a mount's source and target are absolute paths without '.', '..' and "
+			"'//'");
 	if (real_name(m->src, real) < 0 ||
 		!(is_in_roots(&c->roots_rw, real) ||
 			(m->mode != MOUNT_RW && is_in_roots(&c->roots, real))))

@@ -29,13 +29,16 @@ int quota_check(const char *tenant, const struct quota_limits *max, const struct
 	if (more->sandboxes > 0 && is_over(max->sandboxes, use->sandboxes, more->sandboxes))
 		return hub_fail(f, HUB_TOO_MANY,
 			"tenant '%s' has %lld sandboxes and may have %lld; kill one first", tenant,
-			(long long)use->sandboxes, (long long)(max->sandboxes > 0 ? max->sandboxes : 0));
+			(long long)use->sandboxes,
+			(long long)(max->sandboxes > 0 ? max->sandboxes : 0));
 	if (more->memory_bytes > 0 &&
 		is_over(max->memory_bytes, use->memory_bytes, more->memory_bytes))
 		return hub_fail(f, HUB_TOO_MANY,
-			"tenant '%s' holds %lld MiB of memory, asks for %lld more and may have %lld",
+			"tenant '%s' holds %lld MiB of memory, asks for %lld more and may have "
+			"%lld",
 			tenant, (long long)(use->memory_bytes >> 20),
-			(long long)(more->memory_bytes >> 20), (long long)(max->memory_bytes >> 20));
+			(long long)(more->memory_bytes >> 20),
+			(long long)(max->memory_bytes >> 20));
 	if (more->cpu_milli > 0 && is_over(max->cpu_milli, use->cpu_milli, more->cpu_milli))
 		return hub_fail(f, HUB_TOO_MANY,
 			"tenant '%s' holds %.2f CPUs, asks for %.2f more and may have %.2f", tenant,
@@ -57,7 +60,8 @@ int quota_take(const char *tenant, struct quota_bucket *b, int64_t creates_milli
 		return hub_fail(f, HUB_TOO_MANY, "tenant '%s' may not create sandboxes", tenant);
 	if (full < MICRO)
 		full = MICRO;
-	if (b->last_ms == 0 || passed > 3600 * 1000 || ckd_mul(&gain, (int64_t)passed, creates_milli))
+	if (b->last_ms == 0 || passed > 3600 * 1000 ||
+		ckd_mul(&gain, (int64_t)passed, creates_milli))
 		gain = full;
 	b->last_ms = now_ms ? now_ms : 1;
 	b->micro = b->micro + gain > full ? full : b->micro + gain;
@@ -68,7 +72,7 @@ int quota_take(const char *tenant, struct quota_bucket *b, int64_t creates_milli
 	hub_fail(f, HUB_TOO_MANY, "tenant '%s' may create %.2f sandboxes per second", tenant,
 		(double)creates_milli / 1000);
 	if (f)
-		f->retry_after_s =
-			(unsigned)((MICRO - b->micro + creates_milli * 1000 - 1) / (creates_milli * 1000));
+		f->retry_after_s = (unsigned)((MICRO - b->micro + creates_milli * 1000 - 1) /
+					      (creates_milli * 1000));
 	return -EDQUOT;
 }

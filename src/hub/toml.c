@@ -124,10 +124,10 @@ static int read_hex(struct reader *r, int digits, uint32_t *ret)
 
 	for (int i = 0; i < digits; i++, r->p++) {
 		int c = peek(r);
-		int d = c >= '0' && c <= '9' ? c - '0' :
-			c >= 'a' && c <= 'f' ? c - 'a' + 10 :
-			c >= 'A' && c <= 'F' ? c - 'A' + 10 :
-					       -1;
+		int d = c >= '0' && c <= '9'   ? c - '0'
+			: c >= 'a' && c <= 'f' ? c - 'a' + 10
+			: c >= 'A' && c <= 'F' ? c - 'A' + 10
+					       : -1;
 
 		if (d < 0)
 			return SAY(r, "\\u and \\U are followed by 4 and 8 hex digits");
@@ -217,8 +217,8 @@ static int mark_seen(struct reader *r, const char *key)
 	str_fmt(mark, sizeof(mark), "%s\1%s\1%s", r->table, r->name, key);
 	for (unsigned i = 0; i < r->seen_count; i++)
 		if (str_eq(r->seen[i], mark))
-			return *key ? SAY(r, "'%s' is there twice", key) :
-				      SAY(r, "the table [%s%s%s] is there twice", r->table,
+			return *key ? SAY(r, "'%s' is there twice", key)
+				    : SAY(r, "the table [%s%s%s] is there twice", r->table,
 					      *r->name ? "." : "", r->name);
 	if (r->seen_count == TOML_KEYS_MAX)
 		return SAY(r, "more than %d keys", TOML_KEYS_MAX);

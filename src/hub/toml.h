@@ -16,18 +16,18 @@
  */
 enum {
 	TOML_BYTES_MAX = 256 * 1024,
-	TOML_KEYS_MAX = 1024,  /* of one file */
-	TOML_TEXT_MAX = 4096,  /* bytes of one string */
-	TOML_ITEMS_MAX = 64,   /* of one array */
+	TOML_KEYS_MAX = 1024, /* of one file */
+	TOML_TEXT_MAX = 4096, /* bytes of one string */
+	TOML_ITEMS_MAX = 64,  /* of one array */
 };
 
 enum toml_kind { TOML_STRING, TOML_NUMBER, TOML_BOOL, TOML_ARRAY };
 
 struct toml_value {
 	enum toml_kind kind;
-	const char *text; /* STRING */
-	int64_t number;   /* NUMBER */
-	bool truth;       /* BOOL */
+	const char *text;         /* STRING */
+	int64_t number;           /* NUMBER */
+	bool truth;               /* BOOL */
 	const char *const *items; /* ARRAY */
 	unsigned count;
 };

@@ -238,8 +238,8 @@ void e2b_fork(struct call *c)
 	if (r >= 0)
 		r = jin_i64(doc, "timeout", 1, TIMEOUT_MAX_S, &s, &e);
 	if (!call_failed(c, r, &e))
-		c->verb = hub_fork(c->front->hub, &c->who, id, (unsigned)count, s * 1000, on_forked,
-			c);
+		c->verb = hub_fork(
+			c->front->hub, &c->who, id, (unsigned)count, s * 1000, on_forked, c);
 }
 
 /* The journal of the sandbox is all the log that the daemon has. */

@@ -14,7 +14,7 @@
 #include "front/call.h"
 #include "front/e2b/boxes.h"
 #include "front/e2b/handlers.h"
-#include "front/e2b/pairs.h"
+#include "front/e2b/dict.h"
 #include "front/e2b/self.h"
 #include "front/front_impl.h"
 #include "front/limits.h"
@@ -61,8 +61,9 @@ static int refuse_rules(const struct jin *net, struct err *e)
 			return r;
 		text = r ? jin_dump(o) : NULL;
 		if (text && !str_eq(text, "{}"))
-			return err_say(e, EOPNOTSUPP, "'%s' is not supported: ward has no gateway "
-						      "that could do it",
+			return err_say(e, EOPNOTSUPP,
+				"'%s' is not supported: ward has no gateway "
+				"that could do it",
 				fields[i]);
 	}
 	return 0;
@@ -90,7 +91,7 @@ static int read_network(
 /* What was read, with the memory it lies in. */
 struct wish {
 	struct jin *doc;
-	struct pairs metadata, env;
+	struct dict metadata, env;
 	struct hub_pair metadata_pairs[FRONT_PAIRS_MAX], env_pairs[FRONT_PAIRS_MAX];
 	struct names lists[2];
 	struct hub_create q;
@@ -100,16 +101,16 @@ static void wish_destroy(struct wish *w)
 {
 	if (!w)
 		return;
-	pairs_done(&w->metadata);
-	pairs_done(&w->env);
+	dict_done(&w->metadata);
+	dict_done(&w->env);
 	jin_destroy(w->doc);
 	free(w);
 }
 
-static int read_pairs(const struct jin *o, const char *key, struct pairs *p, struct hub_pair *out,
+static int read_pairs(const struct jin *o, const char *key, struct dict *p, struct hub_pair *out,
 	unsigned *ret_count, struct err *e)
 {
-	int r = jin_each_str(o, key, FRONT_PAIRS_MAX, pairs_add_each, p, e);
+	int r = jin_each_str(o, key, FRONT_PAIRS_MAX, dict_add_each, p, e);
 
 	for (size_t i = 0; r > 0 && i < p->count; i++)
 		out[i] = (struct hub_pair){ p->names[i], p->values[i] };
@@ -166,8 +167,8 @@ static int read_wish(struct wish *w, bool v2, struct err *e)
 	if (r == 0)
 		r = read_lifecycle(w->doc, q, e);
 	if (r == 0)
-		r = read_pairs(w->doc, "metadata", &w->metadata, w->metadata_pairs,
-			&q->metadata_count, e);
+		r = read_pairs(
+			w->doc, "metadata", &w->metadata, w->metadata_pairs, &q->metadata_count, e);
 	if (r == 0)
 		r = read_pairs(w->doc, "envVars", &w->env, w->env_pairs, &q->env_count, e);
 	if (r == 0)
@@ -264,6 +265,5 @@ void e2b_network(struct call *c)
 		r = jin_bool(doc, "allow_internet_access", &internet, &e);
 	net.deny_internet = !internet;
 	if (!call_failed(c, r, &e))
-		c->verb = hub_set_network(
-			c->front->hub, &c->who, c->args[0], &net, on_network, c);
+		c->verb = hub_set_network(c->front->hub, &c->who, c->args[0], &net, on_network, c);
 }

@@ -4,8 +4,8 @@
  *
  * Owns:  one file on its way out.
  * Rules: the agent opens the file inside the sandbox and passes the descriptor, so that the kernel
- *        moves the bytes; a tier that cannot pass one streams it. The descriptor is hostile: its size
- *        is read once, and a file that shrinks under us cuts the connection.
+ *        moves the bytes; a tier that cannot pass one streams it. The descriptor is hostile: its
+ * size is read once, and a file that shrinks under us cuts the connection.
  */
 #include <errno.h>
 #include <stdio.h>

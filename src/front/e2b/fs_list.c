@@ -182,10 +182,9 @@ static void go_list(struct call *c, struct link *l)
 {
 	static const struct link_handler handler = { .done = on_root, .failed = on_failed };
 	struct listing *s = c->state;
-	struct proto_request q = { .type = PROTO_STAT,
-		.flags = FILE_HOME | FILE_FULL,
-		.path = s->path,
-		.user = c->user };
+	struct proto_request q = {
+		.type = PROTO_STAT, .flags = FILE_HOME | FILE_FULL, .path = s->path, .user = c->user
+	};
 
 	call_request(c, 0, l, &q, &handler);
 }
@@ -209,7 +208,7 @@ void fs_list(struct call *c)
 		r = jin_i64(s->doc, "depth", 0, UINT32_MAX, &depth, &e);
 	if (call_failed(c, r, &e))
 		return;
-	s->depth = depth < 1 ? 1
+	s->depth = depth < 1                      ? 1
 		   : depth > AGENT_WALK_DEPTH_MAX ? AGENT_WALK_DEPTH_MAX
 						  : (uint32_t)depth;
 	call_with_link(c, go_list);

@@ -18,7 +18,7 @@
 #include "front/e2b/boxes.h"
 #include "front/e2b/control.h"
 #include "front/e2b/handlers.h"
-#include "front/e2b/pairs.h"
+#include "front/e2b/dict.h"
 #include "front/front_impl.h"
 #include "front/limits.h"
 #include "wire/text.h"
@@ -57,7 +57,7 @@ static int read_states(const char *text, unsigned *ret, struct err *e)
 
 struct filter {
 	struct hub_list q;
-	struct pairs metadata;
+	struct dict metadata;
 	struct hub_pair pairs[FRONT_PAIRS_MAX];
 };
 
@@ -70,7 +70,7 @@ static int read_filter(const struct call *c, struct filter *f, struct err *e)
 	int r = states ? read_states(states, &f->q.states, e) : 0;
 
 	if (r == 0 && metadata)
-		r = pairs_from_filter(&f->metadata, metadata, e);
+		r = dict_from_filter(&f->metadata, metadata, e);
 	for (size_t i = 0; r == 0 && i < f->metadata.count; i++)
 		f->pairs[i] = (struct hub_pair){ f->metadata.names[i], f->metadata.values[i] };
 	if (r == 0 && after && rfc3339_parse(after, &f->q.started_after_us) < 0)
@@ -103,8 +103,7 @@ static void send_list(struct call *c, struct filter *f)
 	json_array_end(&b);
 	if (token[0])
 		wire_reply_header(c->q, "X-Next-Token", token);
-	if (str_fmt(running, sizeof(running), "%u",
-		    hub_count_running(c->front->hub, &c->who)) == 0)
+	if (str_fmt(running, sizeof(running), "%u", hub_count_running(c->front->hub, &c->who)) == 0)
 		wire_reply_header(c->q, "X-Total-Running", running);
 	wire_reply_header(c->q, "Access-Control-Expose-Headers", "X-Next-Token, X-Total-Running");
 	call_json(c, 200, &b);
@@ -124,7 +123,7 @@ static void list(struct call *c, unsigned states)
 			f->q.states = states;
 		send_list(c, f);
 	}
-	pairs_done(&f->metadata);
+	dict_done(&f->metadata);
 	free(f);
 }
 

@@ -209,8 +209,8 @@ static void go_signal(struct call *c, struct link *l)
 	struct order *o = c->state;
 	struct err e = { 0 };
 
-	call_failed(c, link_signal(l, &o->who, o->sig, false, &plain_handler, c, &c->links[0], &e),
-		&e);
+	call_failed(
+		c, link_signal(l, &o->who, o->sig, false, &plain_handler, c, &c->links[0], &e), &e);
 }
 
 void process_signal(struct call *c)
@@ -228,8 +228,7 @@ void process_signal(struct call *c)
 	if (o->sig)
 		call_with_link(c, go_signal);
 	else
-		call_fail_rpc(c, RPC_UNIMPLEMENTED,
-			"a signal is SIGNAL_SIGKILL or SIGNAL_SIGTERM");
+		call_fail_rpc(c, RPC_UNIMPLEMENTED, "a signal is SIGNAL_SIGKILL or SIGNAL_SIGTERM");
 }
 
 static void go_resize(struct call *c, struct link *l)
@@ -237,9 +236,8 @@ static void go_resize(struct call *c, struct link *l)
 	struct order *o = c->state;
 	struct err e = { 0 };
 
-	call_failed(c, link_resize(l, &o->who, o->rows, o->cols, &plain_handler, c, &c->links[0],
-			       &e),
-		&e);
+	call_failed(c,
+		link_resize(l, &o->who, o->rows, o->cols, &plain_handler, c, &c->links[0], &e), &e);
 }
 
 void process_update(struct call *c)

@@ -84,8 +84,7 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 	call_keepalive(c, "{\"event\":{\"keepalive\":{}}}");
 }
 
-static void on_data(
-	void *arg, struct link_call *l, const void *data, size_t len, bool of_stderr)
+static void on_data(void *arg, struct link_call *l, const void *data, size_t len, bool of_stderr)
 {
 	struct call *c = arg;
 	const struct stream *s = c->state;
@@ -93,7 +92,9 @@ static void on_data(
 
 	buf_init(&b, EVENT_BYTES_MAX);
 	buf_add_fmt(&b, "{\"event\":{\"data\":{\"%s\":\"",
-		s->pty ? "pty" : of_stderr ? "stderr" : "stdout");
+		s->pty      ? "pty"
+		: of_stderr ? "stderr"
+			    : "stdout");
 	b64_add(&b, data, len);
 	buf_add_str(&b, "\"}}}");
 	call_credit(c, l, len, call_message(c, &b));
@@ -185,7 +186,8 @@ static void on_deadline(void *ctx)
 {
 	struct call *c = ctx;
 
-	link_drop(c->links[0]); /* a Start's process is killed by the supervisor, by its own clock */
+	link_drop(
+		c->links[0]); /* a Start's process is killed by the supervisor, by its own clock */
 	c->links[0] = NULL;
 	fail_deadline(c);
 }

@@ -60,7 +60,8 @@ static void io_close(void *io)
 	free(t);
 }
 
-/* --- From the link: each may be the last thing, since the proxy may close in it ---------------- */
+/* --- From the link: each may be the last thing, since the proxy may close in it ----------------
+ */
 
 static void on_data(void *arg, struct link_call *l, const void *data, size_t len, bool of_stderr)
 {

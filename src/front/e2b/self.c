@@ -35,10 +35,9 @@ static void put(struct link *l, const char *name, const char *value)
 {
 	static const struct link_handler nobody = { 0 };
 	struct link_call *call = NULL;
-	struct proto_request q = { .type = PROTO_WRITE,
-		.flags = FILE_PARENTS,
-		.mode = 0644,
-		.user = "0" };
+	struct proto_request q = {
+		.type = PROTO_WRITE, .flags = FILE_PARENTS, .mode = 0644, .user = "0"
+	};
 	char path[64];
 
 	if (str_fmt(path, sizeof(path), "/run/e2b/.%s", name) < 0)

@@ -33,10 +33,10 @@ struct sink {
 	size_t at;        /* of the queue, done */
 	size_t part;      /* of the op at @at, done */
 	enum { SINK_IDLE, SINK_OPENING, SINK_OPEN, SINK_CLOSING, SINK_FAILED } state;
-	bool plainly;     /* this tier passes no descriptors */
+	bool plainly; /* this tier passes no descriptors */
 	bool pumping;
 	int fd;
-	char *path;  /* as asked for */
+	char *path;   /* as asked for */
 	char *stored; /* absolute, as the agent told */
 	struct loop_later ready;
 };

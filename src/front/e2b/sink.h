@@ -10,9 +10,9 @@
 #include "sup/link.h"
 
 /*
- * One file after the other into a sandbox. What is put in is done in order: a file is opened inside,
- * gets its bytes, is closed, then comes the next. Bytes for a file that is not open yet are kept;
- * whoever feeds it looks at sink_is_busy() and waits for `ready` before it puts more.
+ * One file after the other into a sandbox. What is put in is done in order: a file is opened
+ * inside, gets its bytes, is closed, then comes the next. Bytes for a file that is not open yet are
+ * kept; whoever feeds it looks at sink_is_busy() and waits for `ready` before it puts more.
  *
  * The agent opens the file and passes the descriptor; where it cannot, the bytes go through the
  * link.
@@ -30,8 +30,7 @@ struct sink_events {
 };
 
 /* Borrows @meta: attributes of every file, as struct proto_request has them. */
-struct sink *sink_create(
-	struct call *c, const struct sink_events *events, const struct buf *meta);
+struct sink *sink_create(struct call *c, const struct sink_events *events, const struct buf *meta);
 void sink_destroy(struct sink *s);
 
 /* 0, or -ENOMEM. */

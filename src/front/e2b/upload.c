@@ -17,7 +17,7 @@
 #include "front/call.h"
 #include "front/e2b/entry.h"
 #include "front/e2b/handlers.h"
-#include "front/e2b/pairs.h"
+#include "front/e2b/dict.h"
 #include "front/e2b/sink.h"
 #include "front/e2b/upload.h"
 #include "front/limits.h"
@@ -32,10 +32,10 @@ struct upload {
 	struct buf meta;  /* "name=value", each ending in NUL */
 	struct zip *zip;
 	struct multipart *form;
-	bool skipping; /* this part is not a file */
-	struct buf raw; /* of the body, not yet fed */
+	bool skipping;   /* this part is not a file */
+	struct buf raw;  /* of the body, not yet fed */
 	struct buf json; /* the answer */
-	struct pairs stored;
+	struct dict stored;
 	unsigned begun;
 	bool over; /* the body is complete */
 	bool failed;
@@ -51,7 +51,7 @@ static void upload_ended(struct call *c)
 	buf_done(&u->meta);
 	buf_done(&u->raw);
 	buf_done(&u->json);
-	pairs_done(&u->stored);
+	dict_done(&u->stored);
 }
 
 static void refuse(struct upload *u, unsigned status, const char *why)
@@ -120,9 +120,9 @@ static void on_stored(struct call *c, const char *path)
 {
 	struct upload *u = c->state;
 
-	if (pairs_get(&u->stored, path))
+	if (dict_get(&u->stored, path))
 		refuse(u, 400, "two parts of the upload go to the same path");
-	else if (pairs_add(&u->stored, path, "", NULL) < 0)
+	else if (dict_add(&u->stored, path, "", NULL) < 0)
 		refuse(u, 400, "the upload has too many files");
 	else
 		add_stored(u, path);

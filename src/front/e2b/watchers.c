@@ -2,10 +2,10 @@
 /*
  * front/e2b/watchers.c - filesystem.Filesystem: watchers for clients that poll.
  *
- * Owns:  the list of watchers, of all sandboxes; each has a call on its sandbox's link and a bounded
- *        queue of changes.
- * Rules: a watcher goes when it is removed, or its sandbox or the link to it does. When the queue is
- *        full the oldest changes go: a client that polls rarely learns the newest.
+ * Owns:  the list of watchers, of all sandboxes; each has a call on its sandbox's link and a
+ * bounded queue of changes. Rules: a watcher goes when it is removed, or its sandbox or the link to
+ * it does. When the queue is full the oldest changes go: a client that polls rarely learns the
+ * newest.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -25,15 +25,16 @@ struct where {
 };
 
 /*
- * @id, @port: the headers E2b-Sandbox-Id and -Port, NULL when absent; @host: the Host, or :authority;
+ * @id, @port: the headers E2b-Sandbox-Id and -Port, NULL when absent; @host: the Host, or
+ * :authority;
  * @path without its query; @has_signature: the query has a `signature`.
  */
 void where_find(struct where *ret, const char *id, const char *port, const char *host,
 	const char *path, bool has_signature);
 
 /*
- * Copies a sandbox id out of @text, without the "-CLIENT" that old clients append. "" when it is one
- * that ward never makes; false when it is no id at all.
+ * Copies a sandbox id out of @text, without the "-CLIENT" that old clients append. "" when it is
+ * one that ward never makes; false when it is no id at all.
  */
 bool where_id(const char *text, size_t len, char out[ID_LEN + 1]);
 

@@ -9,5 +9,4 @@ struct call;
 #include "front/rest/routes.def"
 #undef ROUTE
 
-
 #endif

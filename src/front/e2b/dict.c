@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * front/e2b/pairs.c - names with values: metadata, envs, the filter of a list.
+ * front/e2b/dict.c - names with values: metadata, envs, the filter of a list.
  *
- * Owns:  struct pairs.
+ * Owns:  struct dict.
  * Rules: pure but for the heap.
  */
 #include <errno.h>
@@ -11,10 +11,10 @@
 
 #include "base/own.h"
 #include "base/str.h"
-#include "front/e2b/pairs.h"
+#include "front/e2b/dict.h"
 #include "front/limits.h"
 
-void pairs_done(struct pairs *p)
+void dict_done(struct dict *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		free(p->names[i]);
@@ -22,10 +22,10 @@ void pairs_done(struct pairs *p)
 	}
 	free(p->names);
 	free(p->values);
-	*p = (struct pairs){ 0 };
+	*p = (struct dict){ 0 };
 }
 
-static int grow(struct pairs *p)
+static int grow(struct dict *p)
 {
 	size_t cap = p->cap ? p->cap * 2 : 8;
 	char **names, **values;
@@ -44,7 +44,7 @@ static int grow(struct pairs *p)
 	return 0;
 }
 
-int pairs_add(struct pairs *p, const char *name, const char *value, struct err *e)
+int dict_add(struct dict *p, const char *name, const char *value, struct err *e)
 {
 	own_mem char *n = strdup(name);
 	own_mem char *v = strdup(value);
@@ -52,8 +52,8 @@ int pairs_add(struct pairs *p, const char *name, const char *value, struct err *
 	if (p->count >= FRONT_PAIRS_MAX)
 		return err_say(e, EINVAL, "more than %d pairs", FRONT_PAIRS_MAX);
 	if (strlen(name) > FRONT_TEXT_MAX || strlen(value) > FRONT_TEXT_MAX)
-		return err_say(e, EINVAL, "a name or value is longer than %d bytes",
-			FRONT_TEXT_MAX);
+		return err_say(
+			e, EINVAL, "a name or value is longer than %d bytes", FRONT_TEXT_MAX);
 	if (!n || !v || grow(p) < 0)
 		return err_set(e, ENOMEM, "keeping a pair");
 	p->names[p->count] = take_ptr(&n);
@@ -61,12 +61,12 @@ int pairs_add(struct pairs *p, const char *name, const char *value, struct err *
 	return 0;
 }
 
-int pairs_add_each(void *pairs, const char *name, const char *value, struct err *e)
+int dict_add_each(void *pairs, const char *name, const char *value, struct err *e)
 {
-	return pairs_add(pairs, name, value, e);
+	return dict_add(pairs, name, value, e);
 }
 
-const char *pairs_get(const struct pairs *p, const char *name)
+const char *dict_get(const struct dict *p, const char *name)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (str_eq(p->names[i], name))
@@ -103,7 +103,7 @@ static int unescape(char *s)
 	return 0;
 }
 
-static int add_part(struct pairs *p, char *part, struct err *e)
+static int add_part(struct dict *p, char *part, struct err *e)
 {
 	char *equals = strchr(part, '=');
 
@@ -112,10 +112,10 @@ static int add_part(struct pairs *p, char *part, struct err *e)
 	*equals = '\0';
 	if (unescape(part) < 0 || unescape(equals + 1) < 0)
 		return err_say(e, EINVAL, "the metadata filter is not URL-encoded");
-	return pairs_add(p, part, equals + 1, e);
+	return dict_add(p, part, equals + 1, e);
 }
 
-int pairs_from_filter(struct pairs *p, const char *text, struct err *e)
+int dict_from_filter(struct dict *p, const char *text, struct err *e)
 {
 	own_mem char *copy = strdup(text);
 	char *rest = copy;
