@@ -4,7 +4,7 @@
 
 struct front;
 
-/* Forgets every code interpreter. */
+/* Forgets every code interpreter; their processes stay, and the next daemon finds them. */
 void interps_done(struct front *f);
 
 #endif

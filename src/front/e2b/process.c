@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "front/call.h"
 #include "front/e2b/handlers.h"
+#include "front/e2b/interp_impl.h"
 #include "front/e2b/process.h"
 #include "front/front_impl.h"
 #include "front/limits.h"
@@ -286,8 +287,8 @@ static void on_process(void *arg, struct link_call *l, const struct link_process
 	struct call *c = arg;
 	struct buf *b = c->state;
 
-	if (p->exited || !p->argv || !p->argv[0])
-		return;
+	if (p->exited || !p->argv || !p->argv[0] || (p->tag && str_after(p->tag, INTERP_TAG)))
+		return; /* the interpreter's drivers are ours, not the client's */
 	json_open(b, NULL);
 	json_open(b, "config");
 	json_str(b, "cmd", p->argv[0]);
