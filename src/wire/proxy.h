@@ -14,9 +14,10 @@
  * sandbox), and its answer back; WebSockets and other upgrades become a two-way pipe. The far side
  * is not trusted: its answer is parsed as strictly as a request.
  *
- * The stream is abstract. The proxy calls the ops; whoever owns the stream calls wire_proxy_input()
- * and its like. No op is called from inside wire_proxy_start(), and `close` exactly once, the last
- * thing that happens: after that the proxy is gone.
+ * The stream is abstract. The proxy calls the ops, from the loop, never from inside a wire_proxy_
+ * function; whoever owns the stream calls wire_proxy_input() and its like. `close` is called
+ * exactly once, when the request has ended: the last thing that happens, after it the proxy is
+ * gone.
  */
 struct wire_req;
 struct wire_proxy;
@@ -32,22 +33,26 @@ struct wire_stream_ops {
 	void (*shut)(void *io);
 	/* All over, for whatever reason. The proxy is gone when this returns. */
 	void (*close)(void *io);
+	/* Optional. Answers the client when the far side does not behave (502, 504) or its body is
+	 * too long (413); absent: one line of text. The one op that a wire_proxy_ function may
+	 * call, wire_proxy_start() included. */
+	void (*refuse)(void *io, struct wire_req *q, unsigned status, const char *why);
 };
 
-struct wire_proxy_options {
-	const char *host; /* Host for the far side; NULL: as the client sent it */
-	const char *const
-		*drop; /* headers that must not get there (keys), NULL-terminated; or NULL */
-	const char *const
-		*add; /* name, value, name, value, NULL: X-Forwarded-For and the like; or NULL */
-	uint64_t body_max; /* of the request; 0: no limit */
-	uint64_t head_ms;  /* until the answer's head; 0: WIRE_PROXY_HEAD_MS */
+struct wire_proxy_options {      /* all may be 0 */
+	const char *host;        /* Host for the far side; NULL: as the client sent it */
+	const char *const *drop; /* headers that must not get there (keys), NULL-terminated */
+	const char *const *add;  /* name, value, name, value, NULL: X-Forwarded-For, ... */
+	const char *target;      /* path and query, escaped; NULL: the client's own */
+	uint64_t body_max;       /* of the request; 0: no limit */
+	uint64_t head_ms;        /* until the answer's head; 0: WIRE_PROXY_HEAD_MS */
 };
 
 /*
  * Takes the request over (wire_on()); before it, nothing of the body may have been accepted. Copies
- * @options. Answers 502 or 504 by itself when the far side does not behave. On failure (-ENOMEM)
- * nothing has happened, and the request is still the caller's.
+ * what it needs of @options. Answers 502 or 504 by itself when the far side does not behave. On
+ * failure (-ENOMEM, -EINVAL for an illegal option) nothing has happened, and the request is still
+ * the caller's.
  */
 int wire_proxy_start(struct wire_req *q, const struct wire_stream_ops *ops, void *io,
 	const struct wire_proxy_options *options, struct wire_proxy **ret, struct err *e);

@@ -35,6 +35,7 @@ struct container {
 	struct mounts tree;
 	bool rooted;
 	bool new_time;
+	bool paused;              /* every process is frozen */
 	bool upper_is_ours;       /* attached in our own mount namespace: not handed over */
 	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count;       /* ids mapped from 0 on */

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_WIRE_LISTEN_H
+#define WARD_WIRE_LISTEN_H
+
+#include <stdbool.h>
+
+/* Between server.c and listen.c. */
+struct wire_server;
+
+void listeners_close(struct wire_server *s);
+/* Accepting was off for want of room or descriptors: on again. */
+void listeners_resume(struct wire_server *s);
+/* May one more connection be made? Closes one that is idle, if need be. */
+bool server_has_room(struct wire_server *s);
+
+#endif
