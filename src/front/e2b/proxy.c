@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/str.h"
 #include "front/call.h"
 #include "front/e2b/handlers.h"
@@ -25,6 +26,8 @@ struct tunnel {
 	struct link_call *link;
 	struct wire_proxy *proxy;
 	bool tried_v6, eof;
+	char id[ID_LEN + 1];
+	uint16_t port;
 };
 
 /* --- The proxy's stream is a call on the link ------------------------------------------------- */
@@ -58,6 +61,22 @@ static void io_close(void *io)
 
 	link_drop(t->link);
 	free(t);
+}
+
+/* The server inside does not behave: told as the rest of the plane tells it. */
+static void io_refuse(void *io, struct wire_req *q, unsigned status, const char *why)
+{
+	const struct tunnel *t = io;
+	own_buf struct buf b;
+
+	buf_init(&b, 1024);
+	json_open(&b, NULL);
+	json_str(&b, "sandboxId", t->id);
+	json_u64(&b, "port", t->port);
+	json_u64(&b, "code", status);
+	json_str(&b, "message", why);
+	json_close(&b);
+	wire_reply(q, status, "application/json", b.data, b.len);
 }
 
 /* --- From the link: each may be the last thing, since the proxy may close in it ----------------
@@ -108,7 +127,8 @@ static void mask_host(const char *mask, uint16_t port, char out[HOST_TEXT])
 
 static int start_proxy(struct tunnel *t)
 {
-	static const struct wire_stream_ops ops = { io_write, io_took, io_shut, io_close };
+	static const struct wire_stream_ops ops = { io_write, io_took, io_shut, io_close,
+		io_refuse };
 	static const char *const drop[] = { "E2b-Traffic-Access-Token", "E2b-Sandbox-Id",
 		"E2b-Sandbox-Port", "X-Access-Token", "X-API-KEY", NULL };
 	struct call *c = t->c;
@@ -202,6 +222,8 @@ void port_proxy(struct call *c)
 		return;
 	}
 	t->c = c;
+	memcpy(t->id, c->id, sizeof(t->id));
+	t->port = c->port;
 	c->state = t;
 	c->on_ended = tunnel_ended;
 	call_with_link(c, go_dial);
