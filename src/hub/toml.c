@@ -143,7 +143,7 @@ static int read_escape(struct reader *r, char *out, size_t cap, size_t *len)
 	static const char from[] = "btnfr\"\\", to[] = "\b\t\n\f\r\"\\";
 	int c = peek(r), k;
 	const char *at = c > 0 ? strchr(from, c) : NULL;
-	uint32_t v;
+	uint32_t v = 0;
 
 	r->p++;
 	if (at)
