@@ -61,6 +61,7 @@ struct call {
 	struct loop_timer timers[2]; /* [0] is the keepalive's */
 	uint64_t owed;     /* bytes taken from a link, not yet credited: the client is slow */
 	struct sink *sink; /* files on their way in */
+	struct buf *held;  /* bytes that a handler keeps; it frees them */
 	void *state;       /* the handler's own */
 	/* Any may be NULL. @ended: the handler's own cleanup; the rest is done after it. */
 	void (*on_body)(struct call *c, const void *data, size_t len);

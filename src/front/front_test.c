@@ -28,8 +28,10 @@ static void test_sign(void **state)
 		struct sign s;
 		const char *token, *want;
 	} cases[] = {
-		{ { "/home/user/a.txt", "read", "user", NULL }, "tok", "v1_p0WqJQYCLtO6YX+e4h7VbpybRsdJbMbIw7clYpulIJk" },
-		{ { "a b", "write", "", "1700000000" }, "tok", "v1_B7NHBGZbchLq3srxwvtbmjLwxGg2SY3IIVCXXxmFUV8" },
+		{ { "/home/user/a.txt", "read", "user", NULL }, "tok",
+			"v1_p0WqJQYCLtO6YX+e4h7VbpybRsdJbMbIw7clYpulIJk" },
+		{ { "a b", "write", "", "1700000000" }, "tok",
+			"v1_B7NHBGZbchLq3srxwvtbmjLwxGg2SY3IIVCXXxmFUV8" },
 		{ { "", "read", "", NULL }, "t", "v1_KrqyVX6xuNbqodmstBr5QZvfVNU2CrcNi6PLbn6GRZs" },
 	};
 	char out[SIGN_TEXT];
@@ -143,7 +145,8 @@ static void test_jin_refuses(void **state)
 		{ "{\"a\":1,\"a\":2}", "not JSON" },
 		{ "{\"a\":\"\\u0000\"}", "not JSON" },
 		{ "\xff\xfe", "not JSON" },
-		{ "{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+		{ "{\"a\":[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]"
+		  "]]]]]"
 		  "]]]]}",
 			"nested" },
 	};
@@ -152,16 +155,17 @@ static void test_jin_refuses(void **state)
 		struct jin *doc = NULL;
 		struct err e = { 0 };
 
-		assert_int_equal(jin_parse(cases[i].text, strlen(cases[i].text), 4096, &doc, &e),
-			-EINVAL);
+		assert_int_equal(
+			jin_parse(cases[i].text, strlen(cases[i].text), 4096, &doc, &e), -EINVAL);
 		assert_non_null(strstr(e.msg, cases[i].says));
 	}
 }
 
 static void test_jin_fields(void **state)
 {
-	static const char text[] = "{\"s\":\"x\",\"n\":60,\"f\":60.0,\"t\":\"60\",\"h\":1.5,\"b\":true,"
-				   "\"z\":null,\"o\":{\"k\":\"v\"},\"l\":[\"a\",2]}";
+	static const char text[] =
+		"{\"s\":\"x\",\"n\":60,\"f\":60.0,\"t\":\"60\",\"h\":1.5,\"b\":true,"
+		"\"z\":null,\"o\":{\"k\":\"v\"},\"l\":[\"a\",2]}";
 	own_jin struct jin *doc = NULL;
 	const struct jin *o = NULL, *l = NULL;
 	const char *s = NULL;
@@ -290,8 +294,8 @@ static void test_routes(void **state)
 		const char *args[2] = { NULL };
 		char room[256];
 
-		assert_int_equal(route_match(cases[i].pattern, cases[i].path, room, sizeof(room),
-					 args, 2),
+		assert_int_equal(
+			route_match(cases[i].pattern, cases[i].path, room, sizeof(room), args, 2),
 			cases[i].want);
 		if (cases[i].arg)
 			assert_string_equal(args[0], cases[i].arg);

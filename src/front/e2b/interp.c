@@ -3,8 +3,8 @@
  * front/e2b/interp.c - the code interpreter of a sandbox: port 49999.
  *
  * Owns:  the interpreters, one per sandbox that was asked for one, and their contexts.
- * Rules: errors are plain text, which is what its clients read. Nothing of it needs a server inside:
- *        small drivers run there, and the state is theirs.
+ * Rules: errors are plain text, which is what its clients read. Nothing of it needs a server
+ * inside: small drivers run there, and the state is theirs.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -283,7 +283,8 @@ static struct context *named(struct call *c, struct interp *in)
 	struct context *x = find(in, c->args[0]);
 
 	if (!x)
-		call_fail(c, 404, "Context %s not found", str_show((char[64]){ 0 }, 64, c->args[0]));
+		call_fail(
+			c, 404, "Context %s not found", str_show((char[64]){ 0 }, 64, c->args[0]));
 	return x;
 }
 

@@ -3,9 +3,9 @@
  * front/e2b/interp_context.c - one context of the code interpreter: a driver and its cells.
  *
  * Owns:  the driver's process, and the cells that wait for it.
- * Rules: one cell at a time. A cell whose client has left is interrupted, and killed with its driver
- *        when it does not stop; the next cell starts a new one. A driver that dies ends its cell with
- *        an error, never with silence.
+ * Rules: one cell at a time. A cell whose client has left is interrupted, and killed with its
+ * driver when it does not stop; the next cell starts a new one. A driver that dies ends its cell
+ * with an error, never with silence.
  */
 #include <errno.h>
 #include <signal.h>
@@ -368,16 +368,16 @@ static void on_data(void *arg, struct link_call *l, const void *data, size_t len
 {
 	struct context *x = arg;
 	struct cell *cell = x->cells;
-	int r = interp_read(of_stderr ? &x->err : &x->out, data, len,
-		of_stderr ? &err_events : &out_events, x);
+	int r = interp_read(
+		of_stderr ? &x->err : &x->out, data, len, of_stderr ? &err_events : &out_events, x);
 
 	if (r < 0) {
-		send_error(x, "OutputTooLong", "one result has more bytes than the interpreter keeps");
+		send_error(
+			x, "OutputTooLong", "one result has more bytes than the interpreter keeps");
 		context_restart(x);
 	}
 	/* A client that reads slowly holds its own driver back, and nothing else. */
-	if (x->running && cell && cell->call &&
-		wire_reply_queued(cell->call->q) > FRONT_OUT_HIGH)
+	if (x->running && cell && cell->call && wire_reply_queued(cell->call->q) > FRONT_OUT_HIGH)
 		cell->owed += len;
 	else
 		link_credit(l, len);

@@ -20,11 +20,11 @@ enum { INTERP_LANGUAGE = 16, INTERP_CWD = 512 };
 /* One execution, from its request to its end; the client may leave before. */
 struct cell {
 	struct cell *next;
-	struct call *call; /* NULL: nobody listens any more */
+	struct call *call;  /* NULL: nobody listens any more */
 	struct cell **back; /* where its request points to it; set to NULL when it goes */
-	char *input;       /* what the driver reads: one line */
+	char *input;        /* what the driver reads: one line */
 	size_t input_len, input_at;
-	uint64_t owed;      /* credit that waits for the client to read */
+	uint64_t owed; /* credit that waits for the client to read */
 	bool ended_out, ended_err;
 };
 

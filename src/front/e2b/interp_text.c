@@ -3,8 +3,8 @@
  * front/e2b/interp_text.c - what drivers of the code interpreter say, and how it is passed on.
  *
  * Owns:  struct interp_reader.
- * Rules: pure. The output is the user's: a token that user code found out can end its own cell early,
- *        and nothing else.
+ * Rules: pure. The output is the user's: a token that user code found out can end its own cell
+ * early, and nothing else.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -28,9 +28,9 @@ static int utf8_len(const unsigned char *p, size_t left)
 			return -1;
 		if ((p[i] & 0xc0) != 0x80)
 			return 0;
-		if (i == 1 && ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90) ||
-				      (p[0] == 0xed && p[1] > 0x9f) ||
-				      (p[0] == 0xf4 && p[1] > 0x8f)))
+		if (i == 1 &&
+			((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90) ||
+				(p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf4 && p[1] > 0x8f)))
 			return 0;
 	}
 	return n;

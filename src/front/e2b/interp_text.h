@@ -8,8 +8,8 @@
 #include "base/buf.h"
 
 /*
- * Appends a JSON string with everything past ASCII escaped: clients decode each piece of the network
- * by itself, so a character must not be cut in two. Bytes that are no UTF-8 become U+FFFD.
+ * Appends a JSON string with everything past ASCII escaped: clients decode each piece of the
+ * network by itself, so a character must not be cut in two. Bytes that are no UTF-8 become U+FFFD.
  */
 void interp_add_text(struct buf *b, const char *text, size_t len);
 
@@ -23,9 +23,9 @@ size_t interp_cut(const char *text, size_t len);
 enum { INTERP_TOKEN = 32 };
 
 struct interp_events {
-	void (*text)(void *ctx, const char *text, size_t len);  /* the user's, whole characters */
-	void (*line)(void *ctx, const char *line, size_t len);  /* one JSON object */
-	void (*end)(void *ctx);                                 /* the cell is over */
+	void (*text)(void *ctx, const char *text, size_t len); /* the user's, whole characters */
+	void (*line)(void *ctx, const char *line, size_t len); /* one JSON object */
+	void (*end)(void *ctx);                                /* the cell is over */
 };
 
 struct interp_reader {
