@@ -277,7 +277,7 @@ static int find_key(void *arg, const struct db_key *key)
 	return 1;
 }
 
-static int revoke(const char *state_dir, const char *word, struct err *e)
+static int end_key(const char *state_dir, const char *word, struct err *e)
 {
 	struct key_request q = { .name = word };
 	struct db_key key = { .id = word, .name = word };
@@ -309,7 +309,7 @@ static int key_revoke(int argc, char **argv, const struct globals *g)
 
 	if (argc != 2 || argv[1][0] == '-')
 		return cmd_usage("key", "revoke: name one key, or give its id");
-	return revoke(g->state_dir, argv[1], &e) < 0 ? cmd_fail("key", &e) : 0;
+	return end_key(g->state_dir, argv[1], &e) < 0 ? cmd_fail("key", &e) : 0;
 }
 
 int cmd_key(int argc, char **argv, const struct globals *g)
