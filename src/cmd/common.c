@@ -186,7 +186,10 @@ static void list_verbs(const struct cmd_verb *verbs, unsigned count, char *out, 
 	out[0] = '\0';
 	for (unsigned i = 0; i < count && at < cap; i++)
 		at += (size_t)snprintf(out + at, cap - at, "%s%s",
-			i == 0 ? "" : i + 1 == count ? " or " : ", ", verbs[i].name);
+			i == 0           ? ""
+			: i + 1 == count ? " or "
+					 : ", ",
+			verbs[i].name);
 }
 
 int cmd_verbs(const char *name, const struct cmd_verb *verbs, unsigned count, int argc, char **argv,

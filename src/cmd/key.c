@@ -2,8 +2,8 @@
 /*
  * cmd/key.c - `ward key`: who may use the daemon's API.
  *
- * Owns:  the words on the screen. The daemon reads the same database, so every change holds at once.
- * Rules: the key itself is printed once, alone on standard output, and written nowhere.
+ * Owns:  the words on the screen. The daemon reads the same database, so every change holds at
+ * once. Rules: the key itself is printed once, alone on standard output, and written nowhere.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -43,7 +43,7 @@ static int set_limit(struct db_tenant *t, const char *name, const char *value, s
 	if (str_eq(name, "cpus") && (r = parse_milli(value, 0, 1000000000, &v)) == 0)
 		t->cpu_milli = (int64_t)v;
 	if (str_eq(name, "creates") && (r = parse_rate(value, &rate)) == 0)
-		t->creates_milli = rate;
+		t->creates_micro = rate;
 	if (r == -ENOENT)
 		return err_say(e, EINVAL,
 			"create: --limit knows sandboxes=N, memory=SIZE, cpus=N and creates=N/s, "
@@ -69,7 +69,8 @@ static int read_limits(struct db_tenant *t, const char *text, struct err *e)
 		int r;
 
 		if (!eq)
-			return err_say(e, EINVAL, "create: --limit is k=v[,k=v...], not '%s'", text);
+			return err_say(
+				e, EINVAL, "create: --limit is k=v[,k=v...], not '%s'", text);
 		*eq = '\0';
 		r = set_limit(t, p, eq + 1, e);
 		if (r < 0)
@@ -162,7 +163,8 @@ static int key_create(int argc, char **argv, const struct globals *g)
 				r = read_limits(&q.limits, value, &e);
 		} else if (argv[i][0] == '-' || q.name) {
 			return cmd_usage("key",
-				"create: '%s' is not accepted: NAME, --tenant and --limit", argv[i]);
+				"create: '%s' is not accepted: NAME, --tenant and --limit",
+				argv[i]);
 		} else {
 			q.name = argv[i];
 		}
@@ -218,7 +220,7 @@ static int list_one(void *arg, const struct db_key *key)
 	add_limit(&l->out, "sandboxes", t.sandboxes);
 	add_limit(&l->out, "memory_bytes", t.memory_bytes);
 	add_limit(&l->out, "cpu_milli", t.cpu_milli);
-	add_limit(&l->out, "creates_per_1000s", t.creates_milli);
+	add_limit(&l->out, "creates_per_1000000s", t.creates_micro);
 	json_close(&l->out);
 	json_close(&l->out);
 	return 0;
@@ -314,9 +316,8 @@ static int key_revoke(int argc, char **argv, const struct globals *g)
 
 int cmd_key(int argc, char **argv, const struct globals *g)
 {
-	static const struct cmd_verb verbs[] = {
-		{ "create", key_create }, { "ls", key_ls }, { "revoke", key_revoke }
-	};
+	static const struct cmd_verb verbs[] = { { "create", key_create }, { "ls", key_ls },
+		{ "revoke", key_revoke } };
 
 	return cmd_verbs("key", verbs, ARRAY_LEN(verbs), argc, argv, g);
 }

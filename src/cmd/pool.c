@@ -72,15 +72,17 @@ static int pool_set(int argc, char **argv, const struct globals *g)
 			return cmd_fail("pool", &e);
 	}
 	if (!pool.template || pool.min < 0)
-		return cmd_usage("pool", "set: name a template and give --min N; see 'ward help pool'");
+		return cmd_usage(
+			"pool", "set: name a template and give --min N; see 'ward help pool'");
 	if (pool.max < 0)
 		pool.max = pool.min;
 	if (pool.max < 1 || pool.min > pool.max)
-		return cmd_usage("pool",
-			"set: --max must be at least 1 and not below --min; 'ward pool rm' removes a "
-			"pool");
+		return cmd_usage("pool", "set: --max must be at least 1 and not below --min; 'ward "
+					 "pool rm' removes a "
+					 "pool");
 	if (strlen(pool.template) > TEMPLATE_NAME_MAX || strlen(pool.warm_up) > HUB_WARM_UP_MAX)
-		return cmd_usage("pool", "set: the template's name or the warm-up command is too long");
+		return cmd_usage(
+			"pool", "set: the template's name or the warm-up command is too long");
 	return put(g->state_dir, &pool, &e) < 0 ? cmd_fail("pool", &e) : 0;
 }
 
@@ -170,7 +172,8 @@ static int list_one(void *arg, const struct db_pool *p)
 		"%-32s %5" PRId64 " %5" PRId64 " %5u %8" PRId64 " %8" PRId64 " %7" PRId64
 		"s %7" PRId64 "s  %s\n",
 		p->template, p->min, p->max, a.ready, p->hits, p->misses, age_s(a.oldest_us),
-		age_s(a.newest_us), p->trouble[0] ? str_show(shown, sizeof(shown), p->trouble) : "-");
+		age_s(a.newest_us),
+		p->trouble[0] ? str_show(shown, sizeof(shown), p->trouble) : "-");
 	return 0;
 }
 
@@ -183,8 +186,8 @@ static int list_all(const char *state_dir, struct listing *l, struct err *e)
 		json_array(&l->out, NULL);
 	else
 		buf_add_fmt(&l->out, "%s%-32s %5s %5s %5s %8s %8s %8s %8s  %s%s\n",
-			colour ? "\033[1m" : "", "TEMPLATE", "MIN", "MAX", "READY", "HITS", "MISSES",
-			"OLDEST", "NEWEST", "TROUBLE", colour ? "\033[0m" : "");
+			colour ? "\033[1m" : "", "TEMPLATE", "MIN", "MAX", "READY", "HITS",
+			"MISSES", "OLDEST", "NEWEST", "TROUBLE", colour ? "\033[0m" : "");
 	if (r == 0)
 		r = db_pool_each(l->db, list_one, l, e);
 	else if (r == -ENOENT)
@@ -220,9 +223,8 @@ static int pool_ls(int argc, char **argv, const struct globals *g)
 
 int cmd_pool(int argc, char **argv, const struct globals *g)
 {
-	static const struct cmd_verb verbs[] = {
-		{ "set", pool_set }, { "rm", pool_rm }, { "ls", pool_ls }
-	};
+	static const struct cmd_verb verbs[] = { { "set", pool_set }, { "rm", pool_rm },
+		{ "ls", pool_ls } };
 
 	return cmd_verbs("pool", verbs, ARRAY_LEN(verbs), argc, argv, g);
 }

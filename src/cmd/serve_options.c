@@ -32,7 +32,8 @@ static int read_one(char **argv, int *at, struct serve_options *o, struct err *e
 		const char *name;
 		const char **to;
 	} texts[] = { { "--config", &o->config }, { "--domain", &o->domain },
-		{ "--tls-cert", &o->tls_cert }, { "--tls-key", &o->tls_key }, { "--log", &o->log } };
+		{ "--tls-cert", &o->tls_cert }, { "--tls-key", &o->tls_key },
+		{ "--log", &o->log } };
 	const char *value;
 	int r;
 

@@ -161,8 +161,8 @@ static void show_curve(struct story *s, const struct hub_sample *list, unsigned 
 		mib(disk, list[i].disk_used);
 		buf_add_fmt(&s->out, "    %.23s %10.2f %12s %12s %6" PRIu64 "\n",
 			when(list[i].at_us, at),
-			list[i].cpu_us == UINT64_MAX ? 0.0 : (double)list[i].cpu_us / 1e6, mem, disk,
-			list[i].pids == UINT64_MAX ? 0 : list[i].pids);
+			list[i].cpu_us == UINT64_MAX ? 0.0 : (double)list[i].cpu_us / 1e6, mem,
+			disk, list[i].pids == UINT64_MAX ? 0 : list[i].pids);
 	}
 }
 
@@ -213,7 +213,8 @@ static int tell(struct story *s, struct err *e)
 	r = db_box_get(s->db, s->id, show_box, s, e);
 	if (r == -ENOENT)
 		return err_say(e, ENOENT,
-			"there is no sandbox '%s' that the daemon knows; old ones are forgotten (keep "
+			"there is no sandbox '%s' that the daemon knows; old ones are forgotten "
+			"(keep "
 			"in ward.toml)",
 			s->id);
 	if (s->json && r == 0)
@@ -249,13 +250,14 @@ int cmd_why(int argc, char **argv, const struct globals *g)
 		if (str_eq(argv[i], "--json"))
 			s.json = true;
 		else if (argv[i][0] == '-' || s.id)
-			return cmd_usage("why", "'%s' is not accepted: one ID, and --json", argv[i]);
+			return cmd_usage(
+				"why", "'%s' is not accepted: one ID, and --json", argv[i]);
 		else
 			s.id = argv[i];
 	}
 	if (!s.id || !id_is_valid(s.id))
-		return cmd_usage("why", "name one sandbox by its id: %d characters of a-z and 2-7",
-			ID_LEN);
+		return cmd_usage(
+			"why", "name one sandbox by its id: %d characters of a-z and 2-7", ID_LEN);
 	r = db_open(g->state_dir, DB_LOOK, &s.db, &e);
 	if (r == -ENOENT)
 		err_say(&e, ENOENT, "no daemon has run on '%s' yet", g->state_dir);
