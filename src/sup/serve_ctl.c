@@ -248,11 +248,7 @@ static int on_resume(
 	int r = read_deadline(v, &ms, &action, e);
 
 	(void)f;
-	if (r == 0)
-		r = serve_resume(s, e);
-	if (r == 0 && ms)
-		serve_set_deadline(s, ms, action);
-	return r;
+	return r < 0 ? r : serve_resume(s, ms, action, e);
 }
 
 static int on_stop(

@@ -150,7 +150,8 @@ void serve_kill(struct serve *s, enum end_cause cause, const char *fmt, ...)
 void serve_set_deadline(struct serve *s, uint64_t ms, enum sup_action action);
 /* 0, or a negative errno with @e; the state is told to the daemon. */
 int serve_pause(struct serve *s, const char *reason, struct err *e);
-int serve_resume(struct serve *s, struct err *e);
+/* @ms 0: with what was left of its time. */
+int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct err *e);
 
 /* serve_link.c: the daemon's side */
 void link_accept(struct serve *s);

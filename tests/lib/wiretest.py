@@ -6,7 +6,7 @@ import socket
 import subprocess
 import time
 
-from wardtest import BINARY
+from wardtest import BINARY, SANITIZED
 
 ECHO = BINARY.parent / "tests" / "wire" / "wire-echo"
 
@@ -24,6 +24,7 @@ class Echo:
         self.errors = open(self.folder / "stderr", "w+")
         self.process = subprocess.Popen([*argv, *map(str, options)], stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.port = self.tls = None
+        self.asked = False
         for line in self.process.stdout:
             words = line.split()
             if words[0] == "ready":
@@ -72,9 +73,18 @@ class Echo:
             assert time.monotonic() < end, stats
             time.sleep(0.02)
 
-    def stop(self):
-        if self.process.poll() is None:
+    def terminate(self):
+        """Asks it to drain; once, since a second signal would find it without a handler."""
+        if not self.asked and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
+        self.asked = True
+
+    def grew(self, before):
+        """Kilobytes of memory since @before; a sanitizer keeps what was freed, so there it says nothing."""
+        return 0 if SANITIZED else self.stats()["rss_kb"] - before["rss_kb"]
+
+    def stop(self):
+        self.terminate()
         self.process.stdout.close()
         code = self.process.wait(timeout=30)
         text = self.stderr()
