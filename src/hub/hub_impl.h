@@ -213,7 +213,7 @@ struct hub {
 	struct metrics_part parts[METRICS_PARTS_MAX];
 	unsigned part_count;
 
-	bool ready, stopping, found_all;
+	bool ready, stopping, stop_all, found_all;
 	unsigned finding; /* sandboxes of a former daemon that have not answered */
 	struct loop_timer chores, found_timer, sampler, pools_timer, stop_timer;
 	struct loop_later pools_later;
