@@ -167,7 +167,7 @@ static int read_opened(struct proto_event *ev, const struct values *v, const str
 	ev->has_fd = f->type == PROTO_OPENED && (f->flags & OPENED_FD);
 	ev->pid = (uint32_t)values_num(v, TAG_PID, 0);
 	ev->bytes = values_num(v, TAG_BYTES, 0);
-	return values_has(v, TAG_KIND) ? read_file(ev, v) : 0;
+	return values_has(v, TAG_KIND) ? read_file(ev, v) : read_full(&ev->file, v);
 }
 
 static int read_event(struct proto_event *ev, const struct values *v, const struct frame *f)
