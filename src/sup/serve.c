@@ -354,6 +354,17 @@ static void handle(struct serve *s, const struct pollfd p[AT_COUNT])
 		proc_pump_all(s);
 }
 
+/* The claim's own command does not wait for the disk. */
+static void tell_bound(struct serve *s)
+{
+	if (!s->bound)
+		return;
+	s->bound = false;
+	if (s->hooks->bound)
+		s->hooks->bound(s->hooks->arg, s->bound_caller[0] ? s->bound_caller : NULL,
+			s->bound_trace[0] ? s->bound_trace : NULL);
+}
+
 static void serve_turns(struct serve *s)
 {
 	struct pollfd p[AT_COUNT];
@@ -376,6 +387,7 @@ static void serve_turns(struct serve *s)
 		if (s->link_broken)
 			link_hang_up(s);
 		ctl_flush(&s->link);
+		tell_bound(s);
 		if (s->killed || (n > 0 && p[AT_END].revents))
 			return;
 	}

@@ -125,6 +125,10 @@ struct serve {
 	uint64_t started;
 	struct defaults defaults;
 
+	/* BIND came in this turn: it is told when what came with it is on its way. */
+	bool bound;
+	char bound_caller[LINK_TEXT], bound_trace[LINK_TEXT];
+
 	/* Its time. */
 	uint64_t deadline_ns;      /* 0: none, or paused */
 	uint64_t deadline_left_ms; /* while paused */

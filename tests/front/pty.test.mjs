@@ -64,9 +64,3 @@ test('kill', async () => {
   await assert.rejects(handle.wait())
   await until(async () => (await box.it.pty.kill(handle.pid)) === false, 'it to be gone')
 })
-
-test('input of the wrong kind is refused', async () => {
-  const { handle } = await open()
-  await assert.rejects(box.it.commands.sendStdin(handle.pid, 'x'))
-  await handle.kill()
-})
