@@ -281,6 +281,8 @@ void hub_close(struct hub *hub)
 			registry_remove(hub->first);
 		}
 	}
+	found_done(hub);
+	live_forget_children(hub);
 	tenants_done(hub);
 	pool_done(hub);
 	events_done(hub);
