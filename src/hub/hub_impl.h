@@ -143,6 +143,8 @@ struct pool {
 	char *warm_up;
 	unsigned ready, starting;
 	uint64_t hits, misses, made, shrunk;
+	struct db_pool unsaved; /* of these, what the database does not have yet */
+	bool is_unsaved;
 	char trouble[HUB_REASON_MAX + 1];
 	uint64_t used_ms;  /* last claim */
 	uint64_t retry_ms; /* not before, after trouble */
@@ -309,6 +311,7 @@ void pool_lost(struct sandbox *sb);    /* one of the pool is going or gone */
 void pool_claimed(struct sandbox *sb); /* taken out, by somebody */
 void pool_missed(struct hub *hub, const char *template);
 void pool_tend(struct hub *hub); /* refill and shrink, soon */
+void pool_save(struct hub *hub); /* what was counted, into the database */
 void pool_done(struct hub *hub);
 
 /* --- found.c --- */
