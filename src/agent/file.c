@@ -157,7 +157,7 @@ int request_read(struct agent *a, const struct request *q, struct err *e)
 	own_fd int fd = -1;
 	struct stream *s;
 	struct stat st;
-	int r = path_of_user(q, TAG_PATH, room, &path, e);
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	if (r < 0)
 		return r;
@@ -231,13 +231,13 @@ static const struct stream_ops write_ops = {
 };
 
 /* Who shall own what is made; NULL in @ret_who: leave it. */
-static int owner_of(const struct request *q, struct identity *who, const struct identity **ret_who,
-	struct err *e)
+static int owner_of(struct agent *a, const struct request *q, struct identity *who,
+	const struct identity **ret_who, struct err *e)
 {
 	const char *user = values_text(q->v, TAG_USER);
 
 	*ret_who = user ? who : NULL;
-	return user ? user_resolve(user, who, e) : 0;
+	return user ? user_known(a, user, who, e) : 0;
 }
 
 static int mode_of(const struct request *q, mode_t absent, mode_t *ret_mode, struct err *e)
@@ -297,7 +297,8 @@ static int dress(const struct request *q, const char *path, int fd, const struct
 	return meta_set(fd, q->v, e);
 }
 
-static int open_to_write(const struct request *q, const char *path, struct stat *st, struct err *e)
+static int open_to_write(
+	struct agent *a, const struct request *q, const char *path, struct stat *st, struct err *e)
 {
 	int flags = O_WRONLY | O_CREAT, r;
 	const struct identity *owner;
@@ -305,7 +306,7 @@ static int open_to_write(const struct request *q, const char *path, struct stat 
 	mode_t mode = 0;
 	own_fd int fd = -1;
 
-	r = owner_of(q, &who, &owner, e);
+	r = owner_of(a, q, &who, &owner, e);
 	if (r == 0)
 		r = mode_of(q, MODE_FILE, &mode, e);
 	if (r == 0 && (q->flags & FILE_PARENTS))
@@ -330,13 +331,13 @@ int request_write(struct agent *a, const struct request *q, struct err *e)
 	own_fd int fd = -1;
 	struct stream *s;
 	struct stat st;
-	int r = path_of_user(q, TAG_PATH, room, &path, e);
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	if (r == 0 && (q->flags & FILE_PASS_FD))
 		r = out_can_give(a, e);
 	if (r < 0)
 		return r;
-	fd = open_to_write(q, path, &st, e);
+	fd = open_to_write(a, q, path, &st, e);
 	if (fd < 0)
 		return fd;
 	if (q->flags & FILE_PASS_FD)
@@ -380,7 +381,7 @@ int request_stat(struct agent *a, const struct request *q, struct err *e)
 {
 	char room[WARD_PATH_MAX];
 	const char *path;
-	int r = path_of_user(q, TAG_PATH, room, &path, e);
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	return r < 0 ? r : answer_stat(a, q, path, e);
 }
@@ -407,10 +408,10 @@ int request_mkdir(struct agent *a, const struct request *q, struct err *e)
 	const char *path;
 	struct stat st;
 	mode_t mode = 0;
-	int r = path_of_user(q, TAG_PATH, room, &path, e);
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	if (r == 0)
-		r = owner_of(q, &who, &owner, e);
+		r = owner_of(a, q, &who, &owner, e);
 	if (r == 0)
 		r = mode_of(q, MODE_DIR, &mode, e);
 	if (r == 0 && parents)
@@ -430,12 +431,12 @@ int request_rename(struct agent *a, const struct request *q, struct err *e)
 	const char *from, *to;
 	struct identity who;
 	struct stat st;
-	int r = path_of_user(q, TAG_PATH, from_room, &from, e);
+	int r = path_of_user(a, q, TAG_PATH, from_room, &from, e);
 
 	if (r == 0)
-		r = path_of_user(q, TAG_TO, to_room, &to, e);
+		r = path_of_user(a, q, TAG_TO, to_room, &to, e);
 	if (r == 0)
-		r = owner_of(q, &who, &owner, e);
+		r = owner_of(a, q, &who, &owner, e);
 	/* Nothing is made for a source that is not there. */
 	if (r == 0 && (q->flags & FILE_PARENTS) && lstat(from, &st) < 0)
 		r = err_set(e, errno, "'%.200s'", from);

@@ -46,8 +46,10 @@ static void refresh(struct agent *a)
 		return;
 	a->names_turn = a->turn;
 	stamp = stamp_of("/etc/passwd") ^ stamp_of("/etc/group") << 1;
-	if (stamp != a->names_stamp)
+	if (stamp != a->names_stamp) {
 		memset(a->names, 0, sizeof(a->names));
+		a->last_user[0] = '\0';
+	}
 	a->names_stamp = stamp;
 }
 
@@ -64,6 +66,26 @@ static const char *name_of(struct agent *a, uint32_t id, bool group)
 			user_name(id, n->text);
 	}
 	return n->text[0] ? n->text : NULL;
+}
+
+int user_known(struct agent *a, const char *text, struct identity *ret, struct err *e)
+{
+	int r;
+
+	refresh(a);
+	if (!a->last_who)
+		a->last_who = room_take(sizeof(*a->last_who));
+	if (!a->last_who)
+		return user_resolve(text, ret, e);
+	if (!*text || !str_eq(a->last_user, text)) {
+		a->last_user[0] = '\0';
+		r = user_resolve(text, a->last_who, e);
+		if (r < 0)
+			return r;
+		str_copy(a->last_user, sizeof(a->last_user), text);
+	}
+	*ret = *a->last_who;
+	return 0;
 }
 
 /* --- Attributes ------------------------------------------------------------------------------- */
@@ -207,8 +229,8 @@ static int expand(const char *text, const char *home, char out[WARD_PATH_MAX])
 	return str_fmt(out, WARD_PATH_MAX, "%s/%s", home, text);
 }
 
-int path_of_user(const struct request *q, enum proto_tag tag, char room[WARD_PATH_MAX],
-	const char **ret, struct err *e)
+int path_of_user(struct agent *a, const struct request *q, enum proto_tag tag,
+	char room[WARD_PATH_MAX], const char **ret, struct err *e)
 {
 	const char *text = q->v->text[tag], *user = values_text(q->v, TAG_USER);
 	struct identity who;
@@ -219,7 +241,7 @@ int path_of_user(const struct request *q, enum proto_tag tag, char room[WARD_PAT
 		return 0;
 	if (!user)
 		return err_say(e, EINVAL, "a path from home needs a USER");
-	r = user_resolve(user, &who, e);
+	r = user_known(a, user, &who, e);
 	if (r == -ENOENT)
 		return err_say(e, ENOKEY, "user '%.40s' does not exist inside", user);
 	if (r < 0)

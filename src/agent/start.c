@@ -285,7 +285,7 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 	struct identity who;
 	struct stream *s;
 
-	if (st->user && user_resolve(st->user, &who, e) < 0) {
+	if (st->user && user_known(a, st->user, &who, e) < 0) {
 		close_all(passed->fds, passed->count);
 		start_failed(a, st, START_STEP_USER, e->code, e->msg);
 		return 0;

@@ -33,6 +33,7 @@ enum {
 };
 
 struct agent;
+struct identity;
 struct stream;
 
 enum stream_kind {
@@ -153,6 +154,8 @@ struct agent {
 	unsigned names_turn;
 	uint64_t names_stamp;
 	struct name names[NAMES_MAX];
+	char last_user[64]; /* as it was written; "": none */
+	struct identity *last_who;
 
 	struct stream streams[AGENT_STREAMS_MAX];
 	struct frame_reader in;
@@ -256,11 +259,13 @@ void put_file(struct msg *m, const struct stat *st);
 /* info.c */
 /* What FILE_FULL tells of @path; @lst is of the path itself. */
 void put_full(struct agent *a, struct msg *m, const char *path, const struct stat *lst);
+/* user_resolve(), remembering the last one while the files stay as they are. */
+int user_known(struct agent *a, const char *text, struct identity *ret, struct err *e);
 /* Does what META says, if it is there. */
 int meta_set(int fd, const struct values *v, struct err *e);
 /* The path that @tag means: as it is, or with FILE_HOME as USER means it, in @room. */
-int path_of_user(const struct request *q, enum proto_tag tag, char room[WARD_PATH_MAX],
-	const char **ret, struct err *e);
+int path_of_user(struct agent *a, const struct request *q, enum proto_tag tag,
+	char room[WARD_PATH_MAX], const char **ret, struct err *e);
 void put_path(struct msg *m, const struct request *q, const char *path); /* with FILE_HOME */
 
 #endif

@@ -241,7 +241,7 @@ int request_list(struct agent *a, const struct request *q, struct err *e)
 	uint64_t depth = values_num(q->v, TAG_DEPTH, 1);
 	char room[WARD_PATH_MAX];
 	const char *path;
-	int fd, r = path_of_user(q, TAG_PATH, room, &path, e);
+	int fd, r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	if (r < 0)
 		return r;
@@ -327,7 +327,7 @@ int request_remove(struct agent *a, const struct request *q, struct err *e)
 	char room[WARD_PATH_MAX];
 	const char *path;
 	struct stat st;
-	int fd, r = path_of_user(q, TAG_PATH, room, &path, e);
+	int fd, r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	if (r < 0)
 		return r;

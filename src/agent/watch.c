@@ -434,7 +434,7 @@ int request_watch(struct agent *a, const struct request *q, struct err *e)
 	own_fd int fd = -1;
 	struct stream *s;
 	struct watch *w;
-	int wd, r = path_of_user(q, TAG_PATH, room, &path, e);
+	int wd, r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
 	if (r < 0)
 		return r;

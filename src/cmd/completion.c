@@ -41,6 +41,9 @@ static const struct {
 	{ "help", "COMMANDS" },
 	{ "template", "build import ls rm" },
 	{ "audit", "verify show" },
+	{ "key", "create ls revoke" },
+	{ "pool", "set rm ls" },
+	{ "why", "ID" },
 	{ "completion", "bash zsh fish" },
 };
 

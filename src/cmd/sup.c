@@ -10,12 +10,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
+#include <sys/syscall.h>
 
 #include "base/id.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "core/supervise.h"
-#include "host/host.h"
 #include "sup/serve.h"
 
 int cmd_sup(int argc, char **argv, const struct globals *g)
@@ -44,7 +44,7 @@ int cmd_sup(int argc, char **argv, const struct globals *g)
 			SUP_FD_REQUEST);
 	if (fcntl(SUP_FD_LINK, F_SETFD, FD_CLOEXEC) < 0)
 		in.link_fd = -1;
-	host_close_from(SUP_FD_LINK + 1);
+	syscall(SYS_close_range, SUP_FD_LINK + 1, ~0U, 0);
 	in.id = argv[1];
 	/* Its folder may be unmounted or removed; nothing here is relative to it. */
 	if (chdir("/") < 0)

@@ -118,7 +118,7 @@ int db_prune(struct db *db, unsigned states, int64_t before_us, unsigned keep, u
 struct db_tenant {
 	const char *name;
 	/* -1: not said (the daemon's default holds); 0: none at all */
-	int64_t sandboxes, memory_bytes, cpu_milli, creates_milli; /* creates per 1000 s */
+	int64_t sandboxes, memory_bytes, cpu_milli, creates_micro; /* creates per 1,000,000 s */
 };
 /* Makes it, or changes what is said (not -1). */
 int db_tenant_put(struct db *db, const struct db_tenant *t, int64_t now_us, struct err *e);

@@ -280,7 +280,7 @@ static void keys_and_tenants(void **state)
 	assert_int_equal(t.sandboxes, 5);
 	assert_int_equal(t.memory_bytes, 99);
 	assert_int_equal(t.cpu_milli, -1);
-	assert_int_equal(t.creates_milli, 0);
+	assert_int_equal(t.creates_micro, 0);
 }
 
 static int see_pool(void *arg, const struct db_pool *pool)

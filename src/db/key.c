@@ -34,7 +34,7 @@ int db_tenant_put(struct db *db, const struct db_tenant *t, int64_t now_us, stru
 	bind_said(s, 2, t->sandboxes);
 	bind_said(s, 3, t->memory_bytes);
 	bind_said(s, 4, t->cpu_milli);
-	bind_said(s, 5, t->creates_milli);
+	bind_said(s, 5, t->creates_micro);
 	sqlite3_bind_int64(s, 6, now_us);
 	return db_run(db, s, "writing a tenant", e);
 }

@@ -39,7 +39,7 @@ const struct db_migration db_migrations[] = {
 		"report TEXT NOT NULL, output BLOB, samples BLOB) STRICT;"
 	  "CREATE TABLE tenants("
 		"name TEXT PRIMARY KEY NOT NULL, sandboxes INTEGER, memory_bytes INTEGER,"
-		"cpu_milli INTEGER, creates_milli INTEGER, created_us INTEGER NOT NULL) STRICT;"
+		"cpu_milli INTEGER, creates_micro INTEGER, created_us INTEGER NOT NULL) STRICT;"
 	  "CREATE TABLE keys("
 		"id TEXT PRIMARY KEY NOT NULL, name TEXT NOT NULL, tenant TEXT NOT NULL,"
 		"hash BLOB NOT NULL, created_us INTEGER NOT NULL,"

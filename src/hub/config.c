@@ -70,7 +70,7 @@ static const struct key keys[] = {
 	{ "quota", "sandboxes", K_COUNT, AT(quota_sandboxes), 0, 1 << 20 },
 	{ "quota", "memory", K_BYTES, AT(quota_memory), 0, 1ull << 50 },
 	{ "quota", "cpus", K_CPUS64, AT(quota_cpu_milli), 0, 1000000000 },
-	{ "quota", "creates", K_RATE, AT(quota_creates_milli), 0, 0 },
+	{ "quota", "creates", K_RATE, AT(quota_creates_micro), 0, 0 },
 
 	{ "mounts", "roots", K_PATHS, AT(roots), 0, 0 },
 	{ "mounts", "writable_roots", K_PATHS, AT(roots_rw), 0, 0 },
@@ -123,7 +123,7 @@ static bool is_path(const char *text)
 	       strlen(text) < WARD_PATH_MAX;
 }
 
-int parse_rate(const char *text, int64_t *ret_milli)
+int parse_rate(const char *text, int64_t *ret_micro)
 {
 	static const struct {
 		const char *unit;
@@ -142,7 +142,7 @@ int parse_rate(const char *text, int64_t *ret_milli)
 			continue;
 		if (parse_milli(number, 0, 1000000000, &milli) < 0)
 			return -EINVAL;
-		*ret_milli = (int64_t)(milli / units[i].seconds);
+		*ret_micro = (int64_t)(milli * 1000 / units[i].seconds);
 		return 0;
 	}
 	return -EINVAL;

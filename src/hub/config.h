@@ -62,7 +62,7 @@ struct config {
 	bool allow_no_timeout;
 
 	/* [quota]: of a tenant about which nothing else was said; 0: no limit */
-	int64_t quota_sandboxes, quota_memory, quota_cpu_milli, quota_creates_milli;
+	int64_t quota_sandboxes, quota_memory, quota_cpu_milli, quota_creates_micro;
 	int64_t boxes_max; /* of the whole daemon */
 
 	/* [mounts] */
@@ -95,7 +95,7 @@ const char *config_alias(const struct config *c, const char *name);
 void config_for(const struct config *c, const char *template, struct config_sandbox *ret,
 	const char **ret_by);
 
-/* "10/s", "0.5/s", "30/m", "100/h": per 1000 seconds. */
-int parse_rate(const char *text, int64_t *ret_milli);
+/* "10/s", "0.5/s", "30/m", "100/h": per 1,000,000 seconds. */
+int parse_rate(const char *text, int64_t *ret_micro);
 
 #endif

@@ -50,7 +50,7 @@ static int check_quota(struct hub *hub, struct want *w, struct hub_fail *f)
 	r = quota_check(w->tenant->name, &w->tenant->max, &w->tenant->use, &more, f);
 	/* Last, so that a request that is refused anyway costs nothing. */
 	if (r == 0)
-		r = quota_take(w->tenant->name, &w->tenant->bucket, w->tenant->max.creates_milli,
+		r = quota_take(w->tenant->name, &w->tenant->bucket, w->tenant->max.creates_micro,
 			loop_now_ms(hub->loop), f);
 	return r;
 }
@@ -210,7 +210,7 @@ static int create_cold(struct hub *hub, const struct want *w, struct pool *pool,
 int create_cold_pool(struct pool *pool, struct hub_fail *f)
 {
 	struct hub *hub = pool->hub;
-	struct hub_create req = { .template = pool->template, .timeout_ms = HUB_TIMEOUT_DEFAULT };
+	struct hub_create req = { .template = pool->name, .timeout_ms = HUB_TIMEOUT_DEFAULT };
 	struct sandbox *sb;
 	struct want w;
 	int r = check_room(hub, f);

@@ -64,6 +64,7 @@ static void sweep_done(void *arg, bool wanted)
 	w->hub->n.swept++;
 	if (w->hub->sweep_again)
 		hub_sweep(w->hub);
+	hub_check_stopped(w->hub);
 }
 
 /* One at a time: two threads of one process do not see each other's record locks. */
@@ -313,7 +314,7 @@ void hub_check_stopped(struct hub *hub)
 {
 	void (*fn)(void *arg) = hub->stopped;
 
-	if (!fn || hub->count)
+	if (!fn || hub->sweeping || (hub->stop_all && hub->count))
 		return;
 	hub->stopped = NULL;
 	loop_timer_cancel(&hub->stop_timer);
@@ -335,6 +336,7 @@ void hub_stop(struct hub *hub, bool sandboxes, void (*done)(void *arg), void *ar
 	hub->stopping = true;
 	hub->stopped = done;
 	hub->stopped_arg = arg;
+	hub->stop_all = sandboxes;
 	for (struct sandbox *sb = hub->first; sandboxes && sb; sb = sb->next) {
 		if (!lifecycle_allows(sb->state, HUB_STOPPING))
 			continue;
@@ -342,7 +344,8 @@ void hub_stop(struct hub *hub, bool sandboxes, void (*done)(void *arg), void *ar
 		live_stop(sb, "the daemon was told to stop");
 	}
 	loop_timer_set(hub->loop, &hub->stop_timer,
-		sandboxes && hub->count ? HUB_ANSWER_MS + 2000 : 0, on_stop_timer, hub);
+		(sandboxes && hub->count) || hub->sweeping ? HUB_ANSWER_MS + 2000 : 0,
+		on_stop_timer, hub);
 }
 
 /* --- small things --- */

@@ -137,7 +137,8 @@ struct sandbox {
 
 struct pool {
 	struct hub *hub;
-	char *template;
+	char *name;     /* as it was set, and as the database knows it */
+	char *template; /* after [alias] */
 	unsigned min, max, target;
 	char *warm_up;
 	unsigned ready, starting;
@@ -212,7 +213,7 @@ struct hub {
 	struct metrics_part parts[METRICS_PARTS_MAX];
 	unsigned part_count;
 
-	bool ready, stopping, found_all;
+	bool ready, stopping, stop_all, found_all;
 	unsigned finding; /* sandboxes of a former daemon that have not answered */
 	struct loop_timer chores, found_timer, sampler, pools_timer, stop_timer;
 	struct loop_later pools_later;

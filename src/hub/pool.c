@@ -29,7 +29,7 @@ struct pool *pool_find(struct hub *hub, const char *template)
 	return NULL;
 }
 
-static struct pool *pool_add(struct hub *hub, const char *template)
+static struct pool *pool_add(struct hub *hub, const char *name, const char *template)
 {
 	struct pool *p = NULL;
 
@@ -41,7 +41,7 @@ static struct pool *pool_add(struct hub *hub, const char *template)
 	if (!p)
 		return NULL;
 	*p = (struct pool){ .hub = hub };
-	if (text_set(&p->template, template) < 0)
+	if (text_set(&p->name, name) < 0 || text_set(&p->template, template) < 0)
 		return NULL;
 	p->used_ms = loop_now_ms(hub->loop);
 	return p;
@@ -55,12 +55,18 @@ static int load_one(void *arg, const struct db_pool *row)
 	bool fresh = !p;
 
 	if (!p)
-		p = pool_add(hub, means);
+		p = pool_add(hub, row->template, means);
 	if (!p) {
 		hub_log(hub, HUB_ERROR, "pool.load", NULL, "",
 			"template=%s msg=\"there are too many pools\"", row->template);
 		return 0;
 	}
+	if (p->listed) {
+		hub_log(hub, HUB_WARN, "pool.load", NULL, "",
+			"template=%s msg=\"'%s' means the same template\"", row->template, p->name);
+		return 0;
+	}
+	text_set(&p->name, row->template);
 	p->listed = true;
 	p->min = (unsigned)(row->min < 0 ? 0 : row->min);
 	p->max = (unsigned)(row->max > HUB_POOL_SIZE_MAX ? HUB_POOL_SIZE_MAX : row->max);
@@ -97,7 +103,7 @@ static void count(struct pool *p, struct db_pool add)
 {
 	struct err e = { 0 };
 
-	add.template = p->template;
+	add.template = p->name;
 	p->hits += (uint64_t)add.hits;
 	p->misses += (uint64_t)add.misses;
 	p->made += (uint64_t)add.made;
@@ -153,7 +159,7 @@ static void trouble(struct pool *p, const char *text)
 	record_text(p->trouble, sizeof(p->trouble), text);
 	hub_log(p->hub, HUB_WARN, "pool.trouble", NULL, "", "template=%s msg=\"%s\"", p->template,
 		p->trouble);
-	if (p->listed && db_pool_trouble(p->hub->db, p->template, p->trouble, &e) < 0)
+	if (p->listed && db_pool_trouble(p->hub->db, p->name, p->trouble, &e) < 0)
 		hub_log(p->hub, HUB_WARN, "pool.trouble", NULL, "", "msg=\"%s\"", e.msg);
 }
 
@@ -176,7 +182,7 @@ static void now_ready(struct sandbox *sb)
 	p->failures = 0;
 	if (p->trouble[0]) {
 		p->trouble[0] = '\0';
-		db_pool_trouble(sb->hub->db, p->template, "", NULL);
+		db_pool_trouble(sb->hub->db, p->name, "", NULL);
 	}
 	count(p, (struct db_pool){ .made = 1 });
 	pool_tend(sb->hub);
@@ -279,9 +285,10 @@ static void shrink(struct pool *p)
 					     : "its pool was removed");
 	}
 	if (!p->listed && !p->ready && !p->starting) {
+		free(p->name);
 		free(p->template);
 		free(p->warm_up);
-		p->template = p->warm_up = NULL;
+		p->name = p->template = p->warm_up = NULL;
 	}
 }
 
@@ -358,6 +365,7 @@ void pool_tend(struct hub *hub)
 void pool_done(struct hub *hub)
 {
 	for (unsigned i = 0; i < hub->pool_count; i++) {
+		free(hub->pools[i].name);
 		free(hub->pools[i].template);
 		free(hub->pools[i].warm_up);
 	}
@@ -370,7 +378,7 @@ int hub_pool_set(struct hub *hub, const struct hub_caller *who, const char *temp
 	unsigned max, const char *warm_up, struct hub_fail *f)
 {
 	char means[TEMPLATE_NAME_MAX + 1];
-	struct db_pool row = { .template = means, .min = min, .max = max, .warm_up = warm_up };
+	struct db_pool row = { .template = template, .min = min, .max = max, .warm_up = warm_up };
 	struct err e = { 0 };
 	int r;
 
@@ -385,7 +393,7 @@ int hub_pool_set(struct hub *hub, const struct hub_caller *who, const char *temp
 	r = hub_template_find(hub, who, template, means, f);
 	if (r < 0)
 		return r;
-	r = max ? db_pool_put(hub->db, &row, &e) : db_pool_delete(hub->db, means, &e);
+	r = max ? db_pool_put(hub->db, &row, &e) : db_pool_delete(hub->db, template, &e);
 	if (r < 0)
 		return hub_fail_err(f, &e);
 	record_audit(hub, who, "pool.set", NULL, NULL);
@@ -398,7 +406,7 @@ void hub_pool_list(struct hub *hub, void (*each)(void *arg, const struct hub_poo
 	for (unsigned i = 0; i < hub->pool_count; i++) {
 		const struct pool *p = &hub->pools[i];
 		struct hub_pool view = {
-			.template = p->template,
+			.template = p->name,
 			.min = p->min,
 			.max = p->max,
 			.warm_up = p->warm_up ? p->warm_up : "",

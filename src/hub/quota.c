@@ -10,7 +10,7 @@
 #include "hub/quota.h"
 
 enum { BURST_S = 2 };
-#define MICRO 1000000ll
+#define NANO 1000000000ll
 
 static bool is_over(int64_t max, int64_t use, int64_t more)
 {
@@ -47,32 +47,32 @@ int quota_check(const char *tenant, const struct quota_limits *max, const struct
 	return 0;
 }
 
-int quota_take(const char *tenant, struct quota_bucket *b, int64_t creates_milli, uint64_t now_ms,
+int quota_take(const char *tenant, struct quota_bucket *b, int64_t creates_micro, uint64_t now_ms,
 	struct hub_fail *f)
 {
-	/* Per 1000 s in thousandths: so many millionths of a create each millisecond. */
-	int64_t full = creates_milli * 1000 * BURST_S, gain;
+	/* So many billionths of a create come back each millisecond. */
+	int64_t full = creates_micro * 1000 * BURST_S, gain;
 	uint64_t passed = now_ms - b->last_ms;
 
-	if (creates_milli == 0)
+	if (creates_micro == 0)
 		return 0;
-	if (creates_milli < 0)
+	if (creates_micro < 0)
 		return hub_fail(f, HUB_TOO_MANY, "tenant '%s' may not create sandboxes", tenant);
-	if (full < MICRO)
-		full = MICRO;
+	if (full < NANO)
+		full = NANO;
 	if (b->last_ms == 0 || passed > 3600 * 1000 ||
-		ckd_mul(&gain, (int64_t)passed, creates_milli))
+		ckd_mul(&gain, (int64_t)passed, creates_micro))
 		gain = full;
 	b->last_ms = now_ms ? now_ms : 1;
-	b->micro = b->micro + gain > full ? full : b->micro + gain;
-	if (b->micro >= MICRO) {
-		b->micro -= MICRO;
+	b->nano = b->nano + gain > full ? full : b->nano + gain;
+	if (b->nano >= NANO) {
+		b->nano -= NANO;
 		return 0;
 	}
 	hub_fail(f, HUB_TOO_MANY, "tenant '%s' may create %.2f sandboxes per second", tenant,
-		(double)creates_milli / 1000);
+		(double)creates_micro / 1e6);
 	if (f)
-		f->retry_after_s = (unsigned)((MICRO - b->micro + creates_milli * 1000 - 1) /
-					      (creates_milli * 1000));
+		f->retry_after_s = (unsigned)((NANO - b->nano + creates_micro * 1000 - 1) /
+					      (creates_micro * 1000));
 	return -EDQUOT;
 }

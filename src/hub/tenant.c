@@ -70,7 +70,7 @@ void tenant_limits(struct hub *hub, struct tenant *t)
 	}
 	t->max = (struct quota_limits){ pick(said.sandboxes, c->quota_sandboxes),
 		pick(said.memory_bytes, c->quota_memory), pick(said.cpu_milli, c->quota_cpu_milli),
-		pick(said.creates_milli, c->quota_creates_milli) };
+		pick(said.creates_micro, c->quota_creates_micro) };
 	t->known = true;
 }
 

@@ -183,7 +183,7 @@ int serve_pause(struct serve *s, const char *reason, struct err *e)
 	return 0;
 }
 
-int serve_resume(struct serve *s, struct err *e)
+int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct err *e)
 {
 	int r;
 
@@ -192,7 +192,9 @@ int serve_resume(struct serve *s, struct err *e)
 	r = box_resume(s->box, e);
 	if (r < 0)
 		return r;
-	if (s->deadline_left_ms)
+	if (ms)
+		serve_set_deadline(s, ms, action);
+	else if (s->deadline_left_ms)
 		s->deadline_ns = clock_ns() + s->deadline_left_ms * ns_per_ms;
 	set_state(s, SUP_RUNNING, "the daemon");
 	return 0;
@@ -352,6 +354,17 @@ static void handle(struct serve *s, const struct pollfd p[AT_COUNT])
 		proc_pump_all(s);
 }
 
+/* The claim's own command does not wait for the disk. */
+static void tell_bound(struct serve *s)
+{
+	if (!s->bound)
+		return;
+	s->bound = false;
+	if (s->hooks->bound)
+		s->hooks->bound(s->hooks->arg, s->bound_caller[0] ? s->bound_caller : NULL,
+			s->bound_trace[0] ? s->bound_trace : NULL);
+}
+
 static void serve_turns(struct serve *s)
 {
 	struct pollfd p[AT_COUNT];
@@ -374,6 +387,7 @@ static void serve_turns(struct serve *s)
 		if (s->link_broken)
 			link_hang_up(s);
 		ctl_flush(&s->link);
+		tell_bound(s);
 		if (s->killed || (n > 0 && p[AT_END].revents))
 			return;
 	}
@@ -414,8 +428,18 @@ static void judge(struct serve *s, const struct usage *usage, int status, struct
 
 	box_trail(s->box, &child);
 	end_judge(s->seen, usage, &child, status, &s->limits, ret);
-	if (!s->stop_text[0] || ret->cause == END_SETUP_FAILED)
+	if (child.failed)
 		return;
+	if (!s->stop_text[0]) {
+		/* It was ready, and ended by itself: not while it was being set up. */
+		if (ret->cause == END_SETUP_FAILED && s->ready) {
+			ret->cause = END_KILLED;
+			ret->step = NULL;
+			str_copy(ret->detail, sizeof(ret->detail),
+				"the sandbox's first process ended by itself");
+		}
+		return;
+	}
 	ret->cause = s->stop_cause;
 	ret->status = s->stop_cause == END_TIME_LIMIT ? 124 : 128 + SIGKILL;
 	str_copy(ret->detail, sizeof(ret->detail), "");

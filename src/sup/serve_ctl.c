@@ -162,9 +162,10 @@ static int on_bind(
 	if (r < 0)
 		return r;
 	serve_set_deadline(s, ms, action);
-	flight_note(&s->flight, "bound", "%s", ctl_has(v, TAG_CALLER) ? v->text[TAG_CALLER] : "");
-	if (s->hooks->bound)
-		s->hooks->bound(s->hooks->arg, ctl_text(v, TAG_CALLER), ctl_text(v, TAG_TRACE));
+	ctl_line(s->bound_caller, sizeof(s->bound_caller), ctl_text(v, TAG_CALLER));
+	ctl_line(s->bound_trace, sizeof(s->bound_trace), ctl_text(v, TAG_TRACE));
+	s->bound = true;
+	flight_note(&s->flight, "bound", "%s", s->bound_caller);
 	return 0;
 }
 
@@ -248,11 +249,7 @@ static int on_resume(
 	int r = read_deadline(v, &ms, &action, e);
 
 	(void)f;
-	if (r == 0)
-		r = serve_resume(s, e);
-	if (r == 0 && ms)
-		serve_set_deadline(s, ms, action);
-	return r;
+	return r < 0 ? r : serve_resume(s, ms, action, e);
 }
 
 static int on_stop(

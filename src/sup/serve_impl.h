@@ -125,6 +125,10 @@ struct serve {
 	uint64_t started;
 	struct defaults defaults;
 
+	/* BIND came in this turn: it is told when what came with it is on its way. */
+	bool bound;
+	char bound_caller[LINK_TEXT], bound_trace[LINK_TEXT];
+
 	/* Its time. */
 	uint64_t deadline_ns;      /* 0: none, or paused */
 	uint64_t deadline_left_ms; /* while paused */
@@ -150,7 +154,8 @@ void serve_kill(struct serve *s, enum end_cause cause, const char *fmt, ...)
 void serve_set_deadline(struct serve *s, uint64_t ms, enum sup_action action);
 /* 0, or a negative errno with @e; the state is told to the daemon. */
 int serve_pause(struct serve *s, const char *reason, struct err *e);
-int serve_resume(struct serve *s, struct err *e);
+/* @ms 0: with what was left of its time. */
+int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct err *e);
 
 /* serve_link.c: the daemon's side */
 void link_accept(struct serve *s);

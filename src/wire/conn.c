@@ -451,7 +451,9 @@ static uint64_t deadline(struct conn *c)
 	case CONN_H2:
 		if (!out_is_empty(&c->out))
 			at = c->out_ms + f->write_ms;
-		return least(at, c->h2->count ? c->h2->check_ms : c->since_ms + f->idle_ms);
+		if (!c->h2->count)
+			at = least(at, c->since_ms + f->idle_ms);
+		return least(at, h2_check_at(c));
 	}
 	return at;
 }
@@ -477,6 +479,21 @@ static void timed_out(struct conn *c)
 	}
 }
 
+static void h2_timed_out(struct conn *c)
+{
+	const struct wire_config *f = &c->server->config;
+	uint64_t now = now_of(c);
+	bool idle = !c->h2->count && c->since_ms + f->idle_ms <= now;
+
+	h2_check(c);
+	if (!out_is_empty(&c->out) && c->out_ms + f->write_ms <= now)
+		timed_out(c);
+	else if (idle && !c->close_after)
+		h2_goaway(c);
+	else if (idle)
+		timed_out(c);
+}
+
 static void timer_work(void *ctx)
 {
 	struct conn *c = ctx;
@@ -485,10 +502,8 @@ static void timer_work(void *ctx)
 	c->working = true;
 	at = deadline(c);
 	if (at && at <= now_of(c)) {
-		if (c->kind == CONN_H2 && c->h2->count)
-			h2_check(c);
-		else if (c->kind == CONN_H2 && out_is_empty(&c->out) && !c->close_after)
-			h2_goaway(c);
+		if (c->kind == CONN_H2)
+			h2_timed_out(c);
 		else
 			timed_out(c);
 	}

@@ -346,7 +346,7 @@ int h1_split_target(char *target, const char *method, struct h1_target *ret, str
 
 		/* Moved one to the left, so that there is room for its NUL before the path. */
 		memmove(rest - 1, rest, n);
-		rest[n - 1] = '\0';
+		(rest - 1)[n] = '\0';
 		ret->authority = rest - 1;
 		if (n == 0 || !h1_host_is_legal(ret->authority))
 			return refuse(fault, 400, "malformed authority");

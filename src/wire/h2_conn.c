@@ -25,6 +25,16 @@ static struct wire_req *stream_of(nghttp2_session *ng, int32_t id)
 	return nghttp2_session_get_stream_user_data(ng, id);
 }
 
+static uint64_t next_check(const struct conn *c)
+{
+	const struct wire_config *f = &c->server->config;
+	uint64_t wait = CHECK_MS;
+
+	wait = f->body_ms < wait ? f->body_ms : wait;
+	wait = f->write_ms < wait ? f->write_ms : wait;
+	return loop_now_ms(c->server->loop) + wait;
+}
+
 static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *f, void *ctx)
 {
 	struct conn *c = ctx;
@@ -43,7 +53,7 @@ static int on_begin_headers(nghttp2_session *ng, const nghttp2_frame *f, void *c
 		q->next->prev = q;
 	c->h2->streams = q;
 	if (!c->h2->count++)
-		c->h2->check_ms = loop_now_ms(c->server->loop) + CHECK_MS;
+		c->h2->check_ms = next_check(c);
 	nghttp2_session_set_stream_user_data(ng, q->stream, q);
 	return 0;
 }
@@ -131,12 +141,34 @@ static int on_data(
 	struct wire_req *q = stream_of(ng, id);
 
 	(void)flags;
-	if (!q) {
-		nghttp2_session_consume(ng, id, len);
+	if (!q) { /* answered: it gets no more window of its own, but others need theirs */
+		nghttp2_session_consume_connection(ng, len);
 		return 0;
 	}
 	q->in_ms = c->in_ms;
 	return h2_data(q, (const char *)data, len) < 0 ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static void unread_reset(struct conn *c)
+{
+	struct h2 *h = c->h2;
+	int32_t id = h->unread[0].stream;
+
+	/* The rest of the body is not wanted (RFC 9113, 8.1). */
+	if (nghttp2_session_find_stream(h->ng, id))
+		nghttp2_submit_rst_stream(h->ng, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
+	h->unread_count--;
+	memmove(h->unread, h->unread + 1, h->unread_count * sizeof(h->unread[0]));
+}
+
+static void unread_add(struct conn *c, int32_t id)
+{
+	struct h2 *h = c->h2;
+
+	if (h->unread_count == H2_UNREAD_MAX)
+		unread_reset(c);
+	h->unread[h->unread_count].stream = id;
+	h->unread[h->unread_count++].at_ms = loop_now_ms(c->server->loop) + WIRE_LINGER_MS;
 }
 
 static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *f, void *ctx)
@@ -151,8 +183,13 @@ static int on_frame_send(nghttp2_session *ng, const nghttp2_frame *f, void *ctx)
 	if (!q)
 		return 0;
 	q->end_sent = true;
-	if (!q->body_whole_in) /* the rest of the body is not wanted (RFC 9113, 8.1) */
-		nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, q->stream, NGHTTP2_NO_ERROR);
+	if (!q->body_whole_in) {
+		/* The stream stays open without us, for the peer to see the answer before the
+		 * reset. */
+		nghttp2_session_set_stream_user_data(ng, q->stream, NULL);
+		unread_add(q->conn, q->stream);
+		h2_stream_gone(q, WIRE_DONE);
+	}
 	return 0;
 }
 
@@ -306,8 +343,12 @@ void h2_goaway(struct conn *c)
 void h2_check(struct conn *c)
 {
 	const struct wire_config *f = &c->server->config;
-	uint64_t now = loop_now_ms(c->server->loop), wait = CHECK_MS;
+	uint64_t now = loop_now_ms(c->server->loop);
 
+	while (c->h2->unread_count && c->h2->unread[0].at_ms <= now)
+		unread_reset(c);
+	if (c->h2->check_ms > now)
+		return;
 	for (struct wire_req *q = c->h2->streams; q; q = q->next) {
 		if (!q->body_whole_in && body_is_wanted(q) && q->in_ms + f->body_ms <= now) {
 			c->server->stats.timeouts++;
@@ -321,7 +362,15 @@ void h2_check(struct conn *c)
 			req_touch(q);
 		}
 	}
-	wait = f->body_ms < wait ? f->body_ms : wait;
-	wait = f->write_ms < wait ? f->write_ms : wait;
-	c->h2->check_ms = now + wait;
+	c->h2->check_ms = next_check(c);
+}
+
+uint64_t h2_check_at(const struct conn *c)
+{
+	const struct h2 *h = c->h2;
+	uint64_t at = h->count ? h->check_ms : 0;
+
+	if (h->unread_count && (!at || h->unread[0].at_ms < at))
+		at = h->unread[0].at_ms;
+	return at;
 }

@@ -229,6 +229,8 @@ void h1_continue(struct wire_req *q);
 int h1_upgrade(struct wire_req *q, const char *protocol);
 
 /* ---- h2_conn.c, h2_req.c ---- */
+enum { H2_UNREAD_MAX = 32 };
+
 struct h2 {
 	struct nghttp2_session *ng;
 	struct wire_req *streams;
@@ -236,6 +238,13 @@ struct h2 {
 	size_t held, owed; /* body bytes not delivered; and of these, not given back as window */
 	unsigned frames;   /* allowance for frames without data, thousandths */
 	uint64_t frames_ms, check_ms;
+	/* Streams that are answered while the peer still sends: reset after a while, oldest first
+	 */
+	struct {
+		int32_t stream;
+		uint64_t at_ms;
+	} unread[H2_UNREAD_MAX];
+	unsigned unread_count;
 };
 
 extern const char h2_preface[24];
@@ -247,8 +256,9 @@ int h2_input(struct conn *c, const char *data, size_t len);
 int h2_output(struct conn *c);
 bool h2_is_over(const struct conn *c); /* nothing to read or write any more */
 void h2_goaway(struct conn *c);
-/* The streams' own times; sets when to look again. */
+/* The streams' own times; the next moment to look at them, or 0. */
 void h2_check(struct conn *c);
+uint64_t h2_check_at(const struct conn *c);
 
 /* The head is complete: checks it, and calls the handler. */
 void h2_begin(struct wire_req *q, bool has_body);

@@ -105,10 +105,8 @@ static int container_prepare(
 		container_stop(&c->box);
 		return r;
 	}
-	/* A frozen process does not die: the freezer's is the first that is undone, and thaws. */
-	if (c->cg.path[CGROUP_FREEZER][0])
-		box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[CGROUP_FREEZER], NULL);
-	for (int i = 0; i < CGROUP_FREEZER; i++)
+	/* The last is undone first, and that must be the freezer: a frozen process does not die. */
+	for (int i = 0; i < CGROUP_PARTS; i++)
 		if (c->cg.path[i][0])
 			box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[i], NULL);
 	/* Made only at the end, and a kept box only once its record is there. */
