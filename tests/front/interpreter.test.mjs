@@ -2,7 +2,7 @@
 import test from 'node:test'
 import assert from 'node:assert/strict'
 import { Sandbox, NotFoundError, SandboxError, TimeoutError } from '@e2b/code-interpreter'
-import { json, raw, shared, toPort, until, withSandbox } from './lib.mjs'
+import { json, raw, statusOf, shared, toPort, until, withSandbox } from './lib.mjs'
 
 const box = shared({ envs: { FROM_SANDBOX: 'yes' } }, Sandbox)
 const run = (...args) => box.it.runCode(...args)
@@ -51,7 +51,7 @@ test('errors', async () => {
   assert.equal(execution.error.name, 'ZeroDivisionError')
   assert.equal(execution.error.value, 'division by zero')
   assert.match(execution.error.traceback, /return 1 \/ 0/)
-  assert.equal((await run('this is not python')).error.name, 'SyntaxError')
+  assert.equal((await run('x = = 1')).error.name, 'SyntaxError')
   assert.equal((await run('raise SystemExit(3)')).error.name, 'SystemExit')
   assert.equal((await run('1 + 1')).text, '2')
 })
@@ -158,7 +158,7 @@ test('bad requests', async () => {
   assert.equal((await post({ code: '1', context_id: 'none' })).status, 404)
   assert.equal((await post({ code: '1' }, { 'X-Access-Token': 'wrong' })).status, 401)
   assert.equal((await post({ code: '1', context_id: null, language: null, env_vars: null })).status, 200)
-  assert.equal((await post('x'.repeat(5 << 20))).status, 413)
+  assert.ok([413, 'cut'].includes(await statusOf(post('x'.repeat(5 << 20)))))
 })
 
 test('lines are what clients can read', async () => {

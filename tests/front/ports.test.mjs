@@ -1,12 +1,12 @@
 // Servers inside a sandbox: by header, by host name, streaming, WebSockets, and who may.
-import test, { before } from 'node:test'
+import test from 'node:test'
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import { createHash, randomBytes } from 'node:crypto'
+import { Sandbox } from 'e2b'
 import { WebSocket } from 'ws'
 import { json, raw, shared, toPort, until, url, withSandbox } from './lib.mjs'
 
-const box = shared()
 const SERVER = `
 const http = require('node:http'), crypto = require('node:crypto')
 http.createServer((q, s) => {
@@ -43,10 +43,10 @@ http.createServer((q, s) => {
 http.createServer((q, s) => s.end('six')).listen(3006, '::1')
 `
 
-before(async () => {
-  await box.it.files.write('/tmp/server.js', SERVER)
-  await box.it.commands.run('node /tmp/server.js', { background: true, timeoutMs: 0 })
-  await until(async () => (await get('/hello')).status === 200, 'the server')
+const box = shared({}, Sandbox, async (sandbox) => {
+  await sandbox.files.write('/tmp/server.js', SERVER)
+  await sandbox.commands.run('node /tmp/server.js', { background: true, timeoutMs: 0 })
+  await until(async () => (await raw('GET', '/hello', { headers: toPort(sandbox, 3000) })).status === 200, 'the server')
 })
 const get = (path, options = {}) => raw(options.method ?? 'GET', path, { ...options, headers: { ...toPort(box.it, options.port ?? 3000), ...options.headers } })
 
