@@ -696,6 +696,24 @@ def test_one_command_that_is_too_large_ends_alone(sups):
     assert any(e["kind"] == "limit" and "memory" in e["text"] for e in rec["events"])
 
 
+# --- Other tiers, other people -------------------------------------------------------------------
+
+
+def test_the_workspace_tier(sups):
+    sup = sups(TIER=suplink.WALLS["workspace"])
+    out = sup.link.run([SH, "-c", "pwd; echo x > f; cat f"])[0].decode().split("\n")
+    assert f"/boxes/{sup.id}/" in out[0] and out[1] == "x"
+    assert sup.link.call("PAUSE").ERRNO == 95
+    assert sup.link.call("LIMITS", PIDS=10).ERRNO == 95
+    assert sup.link.usage()["mem_used"] == UNKNOWN
+
+
+def test_a_deadline_that_cannot_pause_ends_it(sups):
+    sup = sups(TIER=suplink.WALLS["workspace"], TIMEOUT_MS=300, ACTION=PAUSE)
+    assert sup.link.until_ended().CAUSE == "time-limit"
+    assert "pause-failed" in kinds(record(sup))
+
+
 # --- Late binding --------------------------------------------------------------------------------
 
 
