@@ -117,7 +117,7 @@ static void add_plane(struct call *c, struct buf *b)
 
 static void fail_now(struct call *c, unsigned status, enum rpc_code code, const char *msg)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	if (wire_reply_started(c->q) && !c->stream) {
 		wire_reply_abort(c->q); /* too late to say why */
@@ -149,7 +149,7 @@ static int stream_write(struct call *c, const struct buf *json, uint8_t flags);
 /* Errors of a stream go into its last message, under status 200. */
 static void fail_stream(struct call *c, enum rpc_code code, const char *msg)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, ERROR_BYTES_MAX);
 	json_open(&b, NULL);
@@ -355,7 +355,7 @@ static int stream_write(struct call *c, const struct buf *json, uint8_t flags)
 static void beat(void *ctx)
 {
 	struct call *c = ctx;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 256);
 	buf_add_str(&b, c->keepalive);
@@ -371,7 +371,7 @@ int call_message(struct call *c, const struct buf *json)
 
 void call_stream_end(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_add_str(&b, "{}");

@@ -228,7 +228,7 @@ static void test_entry(void **state)
 		.meta = meta,
 		.meta_len = sizeof(meta) };
 	char out[ENTRY_PERMISSIONS];
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		entry_permissions(cases[i].kind, cases[i].mode, out);
@@ -338,7 +338,7 @@ static void test_route_table(void **state)
 static void test_b64(void **state)
 {
 	char data[5000];
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (char)i;

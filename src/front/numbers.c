@@ -57,7 +57,7 @@ void front_numbers(void *front, struct buf *out)
 
 void front_metrics(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	hub_metrics_text(c->front->hub, &b);

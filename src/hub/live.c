@@ -58,13 +58,19 @@ static void on_want(void *arg, short events)
 
 void live_detach(struct sandbox *sb)
 {
+	struct link *l = sb->link;
+
 	loop_fd_remove(&sb->watch);
-	if (sb->link)
-		link_destroy(sb->link);
-	/* With the link its calls are gone, and nobody is told of it. */
-	for (struct hub_call *c = sb->waiting.first; c; c = c->next)
+	/* With the link its calls are gone: fronts are told, verbs find out by the state. */
+	for (struct hub_call *c = sb->waiting.first; c; c = c->next) {
+		link_drop(c->asked);
 		c->asked = NULL;
+	}
 	sb->link = NULL;
+	if (l) {
+		link_fail(l, sb);
+		link_destroy(l);
+	}
 	sb->op = NULL;
 	sb->sampling = false;
 	loop_timer_cancel(&sb->patience);

@@ -363,7 +363,7 @@ static int on_frame(void *arg, const struct frame *f)
 	return link_read(arg, f);
 }
 
-static void fail_calls(struct link *l)
+static void fail_calls(struct link *l, const void *but)
 {
 	static const struct link_failed gone = { .code = ENOTCONN,
 		.text = "the sandbox's supervisor is gone" };
@@ -373,10 +373,16 @@ static void fail_calls(struct link *l)
 
 		if (!c)
 			continue;
-		if (!c->dropped && c->h && c->h->failed)
+		if (!c->dropped && c->h && c->h->failed && (!but || c->arg != but))
 			c->h->failed(c->arg, c, &gone);
 		link_close_call(c);
 	}
+}
+
+void link_fail(struct link *l, const void *but)
+{
+	l->closed = true;
+	fail_calls(l, but);
 }
 
 static void close_link(struct link *l, int r)
@@ -390,7 +396,7 @@ static void close_link(struct link *l, int r)
 		err_say(&why, ENOTCONN, "the supervisor has closed the connection");
 	else
 		err_set(&why, -r, "the connection to the supervisor");
-	fail_calls(l);
+	fail_calls(l, NULL);
 	if (l->hooks.closed)
 		l->hooks.closed(l->hooks.arg, &why); /* may free @l */
 }

@@ -273,7 +273,7 @@ static int on_frame(void *arg, const struct frame *f)
 
 	if (!f->stream || f->stream > SUP_CALLS_MAX)
 		return -EPROTO;
-	if (s->parts.mem && f->stream != s->parts.stream)
+	if (s->parts.mem && (f->stream != s->parts.stream || f->type != s->parts.type))
 		return -EPROTO;
 	c = s->calls[f->stream];
 	if (c)

@@ -484,14 +484,13 @@ static void h2_timed_out(struct conn *c)
 	const struct wire_config *f = &c->server->config;
 	uint64_t now = now_of(c);
 	bool idle = !c->h2->count && c->since_ms + f->idle_ms <= now;
+	bool stuck = !out_is_empty(&c->out) && c->out_ms + f->write_ms <= now;
 
 	h2_check(c);
-	if (!out_is_empty(&c->out) && c->out_ms + f->write_ms <= now)
+	if (stuck || (idle && c->close_after))
 		timed_out(c);
-	else if (idle && !c->close_after)
-		h2_goaway(c);
 	else if (idle)
-		timed_out(c);
+		h2_goaway(c);
 }
 
 static void timer_work(void *ctx)

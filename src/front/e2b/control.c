@@ -46,7 +46,7 @@ static void on_done(void *arg, const struct hub_fail *fail, const struct hub_box
 
 static void send_sandbox(struct call *c, unsigned status, const struct hub_box *box)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_JSON_MAX);
 	box_json_sandbox(&b, box, hub_domain(c->front->hub));
@@ -70,7 +70,7 @@ void e2b_info(struct call *c)
 {
 	const char *id = control_id(c);
 	struct hub_fail f = { 0 };
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 	struct hub_box box;
 
 	buf_init(&b, FRONT_JSON_MAX);
@@ -180,7 +180,7 @@ static void on_snapshot(
 	void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	c->verb = NULL;
 	if (fail) {
@@ -210,7 +210,7 @@ static void on_forked(
 	void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	c->verb = NULL;
 	if (fail) {
@@ -302,7 +302,7 @@ static void tell_logs(void *arg, const struct hub_story *story)
 static void send_logs(struct call *c, bool v2)
 {
 	const char *id = control_id(c);
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 	struct log_out out = { &b, v2 };
 	struct hub_fail f = { 0 };
 

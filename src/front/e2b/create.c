@@ -203,7 +203,7 @@ static void on_created(
 	void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	c->verb = NULL;
 	if (fail) {

@@ -82,10 +82,11 @@ static void put_owner(struct buf *b, const char *key, const char *name, uint32_t
 
 void entry_metadata(struct buf *b, const char *meta, uint32_t len)
 {
-	const char *end = meta + len;
+	const char *end;
 
 	if (!meta || !len)
 		return;
+	end = meta + len;
 	json_open(b, "metadata");
 	for (const char *p = meta; p < end; p += strlen(p) + 1) {
 		const char *equals = strchr(p, '=');

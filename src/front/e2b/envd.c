@@ -38,7 +38,7 @@ static void on_metrics(void *arg, const struct hub_fail *fail, const struct hub_
 {
 	const struct hub_sample none = { 0 }, *s = count ? &samples[count - 1] : &none;
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 	uint64_t tenths;
 
 	c->verb = NULL;
@@ -72,7 +72,7 @@ void envd_envs(struct call *c)
 {
 	struct hub_fail f = { 0 };
 	struct hub_box box;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_JSON_MAX);
 	if (hub_find(c->front->hub, &c->who, c->id, &box, &f) < 0) {

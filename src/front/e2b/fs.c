@@ -57,7 +57,7 @@ static struct order *order_path(struct call *c, enum proto_type type, unsigned f
 
 static void send_entry(struct call *c, const struct link_done *d)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	if (!d->has_file || !d->file.path) {
 		call_fail_rpc(c, RPC_INTERNAL, "the sandbox did not say what it is");
@@ -162,7 +162,7 @@ void fs_make_dir(struct call *c)
 
 static void send_nothing(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_add_str(&b, "{}");

@@ -61,7 +61,7 @@ static int compare(const void *a, const void *b)
 static void send_listing(struct call *c)
 {
 	struct listing *s = c->state;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX * 2);
 	qsort(s->items, s->count, sizeof(*s->items), compare);

@@ -237,7 +237,7 @@ static void go_create(struct call *c, struct interp *in, struct link *l)
 	const char *language = "python", *cwd = NULL;
 	struct context *x;
 	struct err e = { 0 };
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 	int r = jin_str(a->doc, "language", &language, &e);
 
 	buf_init(&b, 8192);
@@ -262,7 +262,7 @@ void interp_create(struct call *c)
 
 static void go_list(struct call *c, struct interp *in, struct link *l)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_JSON_MAX);
 	json_array(&b, NULL);
@@ -290,7 +290,7 @@ static struct context *named(struct call *c, struct interp *in)
 
 static void answer(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_add_str(&b, "{}");
@@ -358,7 +358,7 @@ static bool is_variable(const char *name)
 /* A shell has no JSON: the code with its variables set, and the code that takes them away again. */
 static void add_shell(struct buf *line, const char *code, const struct dict *env)
 {
-	own_buf struct buf before, after;
+	own_buf struct buf before = { 0 }, after = { 0 };
 
 	buf_init(&before, 2 * FRONT_CELL_MAX);
 	buf_init(&after, FRONT_CELL_MAX);

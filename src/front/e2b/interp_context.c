@@ -117,7 +117,7 @@ static void send_line(struct context *x, const struct buf *b, uint64_t cost)
 
 static void send_word(struct context *x, const char *line)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 4096);
 	buf_add_fmt(&b, "%s\n", line);
@@ -132,7 +132,7 @@ static void on_beat(void *ctx)
 static void send_text(struct context *x, const char *type, const char *text, size_t len)
 {
 	char when[CLOCK_TEXT];
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	clock_text(when);
 	buf_init(&b, 16 << 20);
@@ -144,7 +144,7 @@ static void send_text(struct context *x, const char *type, const char *text, siz
 
 static void send_error(struct context *x, const char *name, const char *value)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 8192);
 	buf_add_str(&b, "{\"type\":\"error\",\"name\":");
@@ -326,7 +326,7 @@ static void err_text(void *ctx, const char *text, size_t len)
 
 static void out_line(void *ctx, const char *line, size_t len)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LINE_MAX + 2);
 	buf_add(&b, line, len);

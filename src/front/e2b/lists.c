@@ -92,7 +92,7 @@ static void send_list(struct call *c, struct filter *f)
 {
 	char token[HUB_TOKEN_MAX + 1] = "", running[16];
 	struct hub_fail fail = { 0 };
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	json_array(&b, NULL);
@@ -143,7 +143,7 @@ static void on_metrics(void *arg, const struct hub_fail *fail, const struct hub_
 	const struct hub_sample *samples, unsigned count)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	c->verb = NULL;
 	if (fail) {
@@ -275,7 +275,7 @@ static void add_template(void *arg, const struct hub_template *t)
 
 void e2b_templates(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	json_array(&b, NULL);
@@ -288,7 +288,7 @@ void e2b_template_alias(struct call *c)
 {
 	char means[TEMPLATE_NAME_MAX + 1];
 	struct hub_fail f = { 0 };
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	if (hub_template_find(c->front->hub, &c->who, c->args[0], means, &f) < 0) {
 		call_fail_hub(c, &f);
@@ -316,7 +316,7 @@ void e2b_template_delete(struct call *c)
 
 void e2b_nothing(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_add_str(&b, "[]");

@@ -91,7 +91,7 @@ static struct order *order_begin(struct call *c)
 
 static void send_nothing(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	buf_add_str(&b, "{}");

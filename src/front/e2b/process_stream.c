@@ -75,7 +75,7 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 {
 	struct call *c = arg;
 	struct stream *s = c->state;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	s->pty = o->pty;
 	buf_init(&b, 256);
@@ -88,7 +88,7 @@ static void on_data(void *arg, struct link_call *l, const void *data, size_t len
 {
 	struct call *c = arg;
 	const struct stream *s = c->state;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, EVENT_BYTES_MAX);
 	buf_add_fmt(&b, "{\"event\":{\"data\":{\"%s\":\"",
@@ -134,7 +134,7 @@ static void on_done(void *arg, struct link_call *l, const struct link_done *d)
 {
 	struct call *c = arg;
 	const struct stream *s = c->state;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	call_link_over(c, l);
 	if (!d->has_exit) {

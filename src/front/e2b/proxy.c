@@ -67,7 +67,7 @@ static void io_close(void *io)
 static void io_refuse(void *io, struct wire_req *q, unsigned status, const char *why)
 {
 	const struct tunnel *t = io;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 1024);
 	json_open(&b, NULL);

@@ -57,7 +57,7 @@ static const struct {
 	{ ENOTCONN, RPC_UNAVAILABLE, 502 },
 	{ ECONNRESET, RPC_UNAVAILABLE, 502 },
 	{ EHOSTDOWN, RPC_UNAVAILABLE, 502 },
-	{ EKEYREJECTED, RPC_UNAUTHENTICATED, 401 },
+	{ ENOKEY, RPC_UNAUTHENTICATED, 401 },
 };
 
 const char *rpc_code_name(enum rpc_code c)

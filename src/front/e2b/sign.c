@@ -24,7 +24,7 @@ void sign_make(const struct sign *s, const char *token, char out[SIGN_TEXT])
 		s->expires ? ":" : "", s->expires ? s->expires : "" };
 	uint8_t digest[SHA256_BYTES];
 	struct sha256 h;
-	own_buf struct buf text;
+	own_buf struct buf text = { 0 };
 
 	sha256_init(&h);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)

@@ -55,7 +55,7 @@ static const struct {
 bool watch_json(struct buf *b, const char *key, const char *root, const struct proto_event *ev,
 	bool with_entry)
 {
-	own_buf struct buf path;
+	own_buf struct buf path = { 0 };
 
 	buf_init(&path, 2 * WARD_PATH_MAX);
 	if ((size_t)ev->change >= ARRAY_LEN(changes) || !changes[ev->change].name || !ev->name ||
@@ -91,7 +91,7 @@ static void stream_ended(struct call *c)
 static void on_opened(void *arg, struct link_call *l, const struct link_opened *o)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 64);
 	buf_add_str(&b, "{\"start\":{}}");
@@ -103,7 +103,7 @@ static void on_event(void *arg, struct link_call *l, const struct proto_event *e
 {
 	struct call *c = arg;
 	struct stream *s = c->state;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 	int r = 0;
 
 	buf_init(&b, CHANGE_BYTES_MAX);

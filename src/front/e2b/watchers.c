@@ -110,7 +110,7 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 {
 	struct watcher *w = arg;
 	struct call *c = w->waiting;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	if (!c)
 		return;
@@ -258,7 +258,7 @@ static struct watcher *asked_for(struct call *c)
 void watcher_events(struct call *c)
 {
 	struct watcher *w = asked_for(c);
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	if (!w)
@@ -281,7 +281,7 @@ void watcher_events(struct call *c)
 void watcher_remove(struct call *c)
 {
 	struct watcher *w = asked_for(c);
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 16);
 	if (!w)

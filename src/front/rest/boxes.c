@@ -177,7 +177,7 @@ static int read_wish(struct wish *w, struct err *e)
 
 static void send_box(struct call *c, unsigned status, const struct hub_box *box)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_JSON_MAX);
 	rest_json_box(&b, NULL, box);
@@ -227,7 +227,7 @@ void ward_list(struct call *c)
 	struct hub_list q = { .token = token, .all_tenants = tenants && str_eq(tenants, "1") };
 	char next[HUB_TOKEN_MAX + 1] = "";
 	struct hub_fail f = { 0 };
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	if (all && str_eq(all, "1"))
@@ -261,7 +261,7 @@ static void on_usage(void *arg, const struct hub_fail *fail, const struct hub_bo
 	const struct hub_sample *samples, unsigned count)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	c->verb = NULL;
 	if (fail) {
@@ -328,7 +328,7 @@ static void tell_story(void *arg, const struct hub_story *story)
 void ward_why(struct call *c)
 {
 	struct hub_fail f = { 0 };
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	if (!rest_id(c))

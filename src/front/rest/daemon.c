@@ -34,7 +34,7 @@ static void reader_ended(struct call *c)
 
 static int send_event(struct call *c, const struct hub_event *ev)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, EVENT_BYTES_MAX);
 	buf_add_fmt(&b, "id: %" PRIu64 "\nevent: %s\ndata: ", ev->seq, ev->kind);
@@ -62,7 +62,7 @@ static void beat(void *ctx)
 static void say_lost(struct call *c, struct reader *r)
 {
 	uint64_t lost = hub_events_lost(r->events);
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	if (lost == r->lost)
 		return;
@@ -144,7 +144,7 @@ static void add_pool(void *arg, const struct hub_pool *p)
 
 void ward_pools(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_JSON_MAX);
 	if (!c->who.is_operator) {
@@ -198,7 +198,7 @@ static void add_template(void *arg, const struct hub_template *t)
 
 void ward_templates(struct call *c)
 {
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
 	json_open(&b, NULL);

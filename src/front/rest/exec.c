@@ -127,7 +127,7 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 {
 	struct call *c = arg;
 	struct stream *s = c->state;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	buf_init(&b, 256);
 	json_open(&b, NULL);
@@ -155,7 +155,7 @@ static void on_data(void *arg, struct link_call *l, const void *data, size_t len
 static void on_done(void *arg, struct link_call *l, const struct link_done *d)
 {
 	struct call *c = arg;
-	own_buf struct buf b;
+	own_buf struct buf b = { 0 };
 
 	call_link_over(c, l);
 	buf_init(&b, 256);
@@ -184,7 +184,7 @@ static void on_failed(void *arg, struct link_call *l, const struct link_failed *
 	if (f->step >= START_STEP_SETUP && f->step <= START_STEP_EXEC) {
 		/* Like a shell: 127 is not found, 126 is not executable. */
 		struct proto_failed p = { .code = f->code, .step = f->step };
-		own_buf struct buf b;
+		own_buf struct buf b = { 0 };
 
 		buf_init(&b, 1024);
 		json_open(&b, NULL);
