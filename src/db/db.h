@@ -14,14 +14,15 @@
  * tenants, pools. One SQLite file, <state>/ward.db, shared with `ward key`, `ward pool` and
  * `ward why`: what one of them writes the daemon sees at its next look (db_changed()).
  *
- * Everything returns 0 or a negative errno: -EBUSY when somebody else held the file for
- * DB_BUSY_MS, -ENOSPC, -EIO, -EBADMSG when the file is damaged. Texts that a callback gets are
+ * Everything returns 0 or a negative errno: -EBUSY when somebody else held the file for too
+ * long, -ENOSPC, -EIO, -EBADMSG when the file is damaged. Texts that a callback gets are
  * good until it returns. A callback must not use the same query again.
  */
 struct db;
 
 enum {
-	DB_BUSY_MS = 5000,
+	DB_BUSY_MS = 5000,        /* a command waits so long for the file, */
+	DB_BUSY_DAEMON_MS = 1000, /* and the daemon, whose loop stands still meanwhile */
 	DB_WAL_PAGES = 1000,      /* then db_wants_checkpoint() */
 	DB_WAL_PAGES_MAX = 20000, /* then the next write does it itself */
 };
@@ -113,6 +114,8 @@ int db_end_get(struct db *db, const char *id, int (*fn)(void *arg, const struct 
  * at most @max of them; the number removed, or negative. */
 int db_prune(struct db *db, unsigned states, int64_t before_us, unsigned keep, unsigned max,
 	struct err *e);
+/* Forgets all but the newest @keep lines of the journal, of whatever sandbox. */
+int db_trim_journal(struct db *db, unsigned keep, struct err *e);
 
 /* --- Tenants and keys --- */
 struct db_tenant {

@@ -192,6 +192,10 @@ static void steps_go_with_the_state(void **state)
 	assert_int_equal(count, 2);
 	step.id = "nobody";
 	assert_int_equal(db_box_step(f->db, &step, &e), -ESTALE);
+	assert_int_equal(db_trim_journal(f->db, 2, &e), 0);
+	assert_int_equal(db_trim_journal(f->db, 0, &e), 0);
+	assert_int_equal(db_step_each(f->db, "a", count_steps, &count, &e), 0);
+	assert_int_equal(count, 2); /* none were left to count */
 }
 
 static int check_end(void *arg, const struct db_end *end)

@@ -136,3 +136,13 @@ int db_prune(struct db *db, unsigned states, int64_t before_us, unsigned keep, u
 	r = db_commit(db, e);
 	return r < 0 ? r : count;
 }
+
+int db_trim_journal(struct db *db, unsigned keep, struct err *e)
+{
+	own_stmt sqlite3_stmt *s = db_stmt(db, DB_STEP_TRIM, e);
+
+	if (!s)
+		return -EIO;
+	sqlite3_bind_int64(s, 1, keep);
+	return db_run(db, s, "shortening the journal", e);
+}

@@ -105,7 +105,7 @@ static int open_handle(struct db *db, enum db_mode mode, struct err *e)
 	if (rc != SQLITE_OK)
 		return db_error(db, rc, "opening it", e);
 	sqlite3_extended_result_codes(db->h, 1);
-	sqlite3_busy_timeout(db->h, DB_BUSY_MS);
+	sqlite3_busy_timeout(db->h, mode == DB_DAEMON ? DB_BUSY_DAEMON_MS : DB_BUSY_MS);
 	return set_up(db, mode, e);
 }
 

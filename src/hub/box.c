@@ -242,6 +242,11 @@ static void on_late(void *ctx)
 		return;
 	hub_log(sb->hub, HUB_WARN, "box.late", NULL, sb->id,
 		"msg=\"its supervisor did not act at its deadline\"");
+	if (sb->on_timeout == HUB_TIMEOUT_PAUSE) {
+		if (sandbox_move(sb, HUB_PAUSING, &f, "its time was over") == 0)
+			live_pause(sb, &f);
+		return;
+	}
 	if (sandbox_move(sb, HUB_STOPPING, &f, "its time was over") == 0)
 		live_stop(sb, "its time was over");
 }

@@ -22,7 +22,13 @@
 #include "hub/hub_impl.h"
 #include "store/state.h"
 
-enum { CHORES_MS = 1000, PRUNE_MS = 60 * 1000, PRUNE_AT_ONCE = 200, LOG_BYTES_MAX = 4 << 20 };
+enum {
+	CHORES_MS = 1000,
+	PRUNE_MS = 60 * 1000,
+	PRUNE_AT_ONCE = 200,
+	LOG_BYTES_MAX = 4 << 20,
+	JOURNAL_KEPT = 200000
+};
 
 int64_t boot_us(void)
 {
@@ -130,6 +136,8 @@ static void prune(struct hub *hub)
 		return;
 	r = db_prune(hub->db, lifecycle_ended_states(), clock_now_us() - c->keep_age_ms * 1000,
 		(unsigned)c->keep_count, PRUNE_AT_ONCE, &e);
+	if (r >= 0 && db_trim_journal(hub->db, JOURNAL_KEPT, &e) < 0)
+		r = -EIO;
 	if (r < 0)
 		hub_log(hub, HUB_WARN, "db.prune", NULL, "", "msg=\"%s\"", e.msg);
 	/* When there was more than one bite, the next follows soon. */

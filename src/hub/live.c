@@ -8,6 +8,7 @@
  *        before. A link is destroyed in its `closed` or from the loop, never in another callback.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -77,15 +78,32 @@ void live_detach(struct sandbox *sb)
 	loop_timer_cancel(&sb->late);
 }
 
-/* While the link is up the process lives, so its number is still its own. */
+/* Is it the supervisor of this sandbox: `ward ... sup ID`? */
+static bool is_supervisor(pid_t pid, const char *id)
+{
+	char path[64], text[WARD_PATH_MAX + 256];
+	own_fd int fd = -1;
+	ssize_t n;
+
+	str_fmt(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	text[n > 0 ? n : 0] = '\0';
+	for (const char *p = text; p < text + n; p += strlen(p) + 1)
+		if (str_eq(p, id))
+			return true;
+	return false;
+}
+
+/* Looked at after the descriptor was taken, so a number that was given out again is not hit. */
 static void kill_supervisor(struct sandbox *sb)
 {
 	own_fd int fd = -1;
 
-	if (sb->sup_pid <= 1 || !sb->link)
+	if (sb->sup_pid <= 1)
 		return;
 	fd = (int)syscall(SYS_pidfd_open, sb->sup_pid, 0);
-	if (fd >= 0)
+	if (fd >= 0 && is_supervisor(sb->sup_pid, sb->id))
 		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
 }
 
@@ -254,6 +272,7 @@ static void on_closed(void *arg, const struct err *why)
 		hub_log(sb->hub, HUB_ERROR, "sup.broken", NULL, sb->id, "msg=\"%s\"", why->msg);
 		if (sb->reconnects++ < RECONNECTS_MAX && live_connect(sb, &e) == 0)
 			return;
+		kill_supervisor(sb);
 	}
 	live_lost(sb, "its supervisor died");
 }
