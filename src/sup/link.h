@@ -85,8 +85,9 @@ int link_connect(const char *state_dir, const char *id, const struct link_hooks 
 /* No more callbacks, not even for open calls; their processes go on. NULL is fine. */
 void link_destroy(struct link *l);
 /*
- * Before link_destroy(), for an owner whose link others have calls on: each gets its failed(-ENOTCONN),
- * but those whose @arg is @but, the owner's own. Not from inside a callback of this link.
+ * Before link_destroy(), for an owner whose link others have calls on: each gets its
+ * failed(-ENOTCONN), but those whose @arg is @but, the owner's own. Not from inside a callback of
+ * this link.
  */
 void link_fail(struct link *l, const void *but);
 

@@ -102,7 +102,6 @@ int account_add(int root, struct err *e)
 	r = host_mkdirat(root, &home[1], 0755);
 	/* Somebody who may not give files away has no second id to run as either. */
 	if (r == 0 && geteuid() == 0)
-		r = host_fchownat(
-			root, &home[1], ACCOUNT_ID, ACCOUNT_ID, AT_SYMLINK_NOFOLLOW);
+		r = host_fchownat(root, &home[1], ACCOUNT_ID, ACCOUNT_ID, AT_SYMLINK_NOFOLLOW);
 	return r < 0 ? err_set(e, -r, "making the home of '" ACCOUNT_NAME "'") : 0;
 }
