@@ -128,10 +128,15 @@ static void accept_work(void *ctx, uint32_t events)
 			welcome(l, fd, &a);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			listeners_rest(s);
-		if (errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
+		if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO)
+			continue;
+		if (errno == EAGAIN)
 			return;
+		/* No descriptor, or no memory: one that is idle makes room. */
+		if (!server_drop_idle(s)) {
+			listeners_rest(s);
+			return;
+		}
 	}
 }
 

@@ -12,5 +12,7 @@ void listeners_close(struct wire_server *s);
 void listeners_resume(struct wire_server *s);
 /* May one more connection be made? Closes one that is idle, if need be. */
 bool server_has_room(struct wire_server *s);
+/* Closes the connection that has been idle longest; false when none is. */
+bool server_drop_idle(struct wire_server *s);
 
 #endif

@@ -53,14 +53,17 @@ void wire_server_stats(const struct wire_server *s, struct wire_stats *ret)
 	*ret = s->stats;
 }
 
-bool server_has_room(struct wire_server *s)
+bool server_drop_idle(struct wire_server *s)
 {
-	if (s->stats.conns < s->config.conns_max)
-		return true;
 	if (!s->idle_old)
 		return false;
 	conn_destroy(s->idle_old, WIRE_DONE);
 	return true;
+}
+
+bool server_has_room(struct wire_server *s)
+{
+	return s->stats.conns < s->config.conns_max || server_drop_idle(s);
 }
 
 static void tell_drained(void *ctx)
