@@ -104,12 +104,15 @@ int conn_hold(struct conn *c, const char *data, size_t len)
 		c->held_at = 0;
 	}
 	if (c->held_len + len > c->held_cap) {
-		char *bigger = realloc(c->held, c->held_len + len);
+		/* Twice as much, for those who send byte by byte. */
+		size_t need = c->held_len + len,
+		       cap = c->held_cap * 2 < need ? need : c->held_cap * 2;
+		char *bigger = realloc(c->held, cap);
 
 		if (!bigger)
 			return -ENOMEM;
 		c->held = bigger;
-		c->held_cap = c->held_len + len;
+		c->held_cap = cap;
 	}
 	memcpy(c->held + c->held_len, data, len);
 	c->held_len += len;
@@ -247,12 +250,12 @@ static void receive(struct conn *c)
 		}
 		total += (size_t)n;
 		c->in_ms = now_of(c);
-		if (c->is_idle) {
+		if (c->is_idle && c->kind != CONN_H2) { /* there, a stream ends the idling */
 			conn_idle(c, false);
 			c->since_ms = c->in_ms;
 		}
 		take_input(c, c->server->scratch, (size_t)n);
-		if (n < WIRE_READ_BYTES && !conn_has_pending(c))
+		if (n < WIRE_READ_BYTES && !c->ssl)
 			return; /* that was all; if not, the loop says so */
 	}
 }
@@ -429,6 +432,7 @@ int conn_create(struct wire_server *s, int fd, const struct wire_peer *peer, str
 		c->next->prev = c;
 	s->conns = c;
 	s->stats.conns++;
+	conn_idle(c, true); /* until it has said something */
 	conn_arm(c);
 	return 0;
 }

@@ -119,12 +119,15 @@ static void accept_work(void *ctx, uint32_t events)
 		socklen_t len = sizeof(a);
 		int fd;
 
-		if (!server_has_room(s)) {
+		if (server_is_full(s) && !s->idle_old) {
 			listeners_rest(s);
 			return;
 		}
 		fd = accept4(l->fd, &a.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
+			/* Only now: nobody makes room for one who has not come. */
+			if (server_is_full(s))
+				server_drop_idle(s);
 			welcome(l, fd, &a);
 			continue;
 		}

@@ -61,9 +61,9 @@ bool server_drop_idle(struct wire_server *s)
 	return true;
 }
 
-bool server_has_room(struct wire_server *s)
+bool server_is_full(const struct wire_server *s)
 {
-	return s->stats.conns < s->config.conns_max || server_drop_idle(s);
+	return s->stats.conns >= s->config.conns_max;
 }
 
 static void tell_drained(void *ctx)
@@ -100,7 +100,6 @@ void wire_server_drain(struct wire_server *s, uint64_t grace_ms, void (*done)(vo
 	s->drained_ctx = ctx;
 	listeners_close(s);
 	for (struct conn *c = s->conns; c; c = c->next) {
-		c->close_after = true;
 		if (c->kind == CONN_H2)
 			h2_goaway(c);
 		else if (c->is_idle)
