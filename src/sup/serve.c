@@ -94,6 +94,7 @@ int serve_open(const char *state_dir, const struct sup_request *q, int link, str
 	flight_init(&s->flight);
 	if (link >= 0)
 		ctl_init(&s->link, link);
+	host_short_turns(); /* not having it is no reason to fail */
 	r = catch_signals(s, e);
 	if (r == 0)
 		r = place_open(state_dir, true, &s->run_dir, e);

@@ -210,12 +210,28 @@ static void take_event(struct serve *s, const struct proto_event *ev)
 	}
 }
 
+/* The agent looks the user up now, while nobody waits, and remembers. The answer goes nowhere. */
+static void prime(struct serve *s)
+{
+	const char *user = s->defaults.user ? s->defaults.user : "0";
+	struct proto_request q = {
+		.type = PROTO_STAT, .flags = FILE_HOME, .path = "", .user = user
+	};
+
+	q.stream = agent_number(s);
+	if (s->plan->wall == WALL_WORKSPACE || !q.stream ||
+		proto_send_request(&s->conn, &q, NULL) < 0)
+		return;
+	s->streams[q.stream].kind = AGENT_ORPHAN;
+}
+
 static void become_ready(struct serve *s)
 {
 	s->ready = true;
 	s->state = SUP_RUNNING;
 	flight_note(&s->flight, "running", "the sandbox is ready");
 	link_status_send(s);
+	prime(s);
 }
 
 void agent_receive(struct serve *s)
