@@ -168,12 +168,12 @@ static bool may_pass(struct serve *s, struct call *c, const struct proto_event *
 static void pass_event(struct serve *s, struct call *c, const struct proto_event *ev)
 {
 	uint32_t number = c->agent_stream;
-	int fd = -1;
+	int fd = -1, r;
 
 	if (!may_pass(s, c, ev, &fd))
 		return;
-	if (ctl_put(&s->link, (uint16_t)ev->type, ev->flags, c->stream, ev->raw, ev->raw_len, fd) ==
-		-ENOMEM)
+	r = ctl_put(&s->link, (uint16_t)ev->type, ev->flags, c->stream, ev->raw, ev->raw_len, fd);
+	if (r < 0)
 		s->link_broken = true; /* an answer is missing: only a new connection is honest */
 	if (is_final(ev)) {
 		call_close(s, c);
@@ -252,7 +252,7 @@ void agent_receive(struct serve *s)
 	}
 	s->agent_more = true;
 	for (unsigned n = 0; n < FRAMES_PER_TURN && !s->killed; n++) {
-		if (ctl_waiting(&s->link) >= SUP_QUEUE_HIGH)
+		if (link_is_full(s))
 			return; /* the daemon reads first */
 		r = proto_conn_receive(&s->conn, &ev, &e);
 		s->agent_more = r == 1;

@@ -445,8 +445,25 @@ def test_files_by_descriptor(sup):
     with pytest.raises(OSError):
         os.write(fd, b"x")
     os.close(fd)
-    # A second write without META leaves the attributes, with an empty one it removes them.
-    _, fd = opened_file(link, "WRITE", 0, PATH=frame.PATH or "/a", META=b"") if frame.PATH else (None, None)
+
+
+def test_many_files_at_once(sup):
+    """More than may be on their way: none is lost, none is mixed up."""
+    link = sup.link
+    link.run([SH, "-c", "for i in $(seq 300); do echo $i > f$i; done"])
+    streams = {link.open("READ", PASS_FD, PATH=f"/root/f{i}"): i for i in range(1, 301)}
+    time.sleep(0.2)
+    refused = 0
+    for stream, i in streams.items():
+        frame = link.take(stream)
+        if frame.name == "ERROR":
+            assert frame.ERRNO == 11
+            refused += 1
+            continue
+        assert os.read(frame.fds[0], 100) == b"%d\n" % i
+        os.close(frame.fds[0])
+        assert link.take(stream).name == "OK"
+    assert refused < 300
 
 
 def test_attributes_are_replaced(sup):
