@@ -50,7 +50,7 @@ enum {
 
 	/* The supervisor and its link: docs/SUPERVISOR.md */
 	SUP_RING_BYTES = 256 * 1024,   /* replay buffer of one process, stdout and stderr */
-	SUP_PROC_WINDOW = 24 * 1024,   /* of each, that may be on the way from the agent */
+	SUP_PROC_WINDOW = 64 * 1024,   /* of each, that may be on the way from the agent */
 	SUP_PROCS_MAX = 256,           /* processes of START that run at one time */
 	SUP_EXITS_MAX = 64,            /* ended ones that are remembered */
 	SUP_EXIT_KEEP_MS = 30 * 1000,  /* how long at least, unless there are too many */

@@ -195,9 +195,10 @@ static int create_cold(struct hub *hub, const struct want *w, struct pool *pool,
 	registry_add(sb);
 	tenant_charge(sb);
 	event_put(hub, "sandbox.creating", sb, sb->reason);
+	r = spawn(sb, w, f);
+	/* Beside the supervisor's start, and before anybody is told of the sandbox. */
 	if (w->who)
 		audit_create(sb, w);
-	r = spawn(sb, w, f);
 	if (r < 0) {
 		sb->trouble = *f;
 		ended_finish(sb, "setup-failed", f->msg);
@@ -305,8 +306,8 @@ static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, stru
 	tenant_charge(sb);
 	if (r == 0) {
 		hub->creating++;
-		audit_create(sb, w);
 		r = send_bind(call, w, f);
+		audit_create(sb, w);
 	}
 	return r;
 }

@@ -22,6 +22,8 @@
 #include "base/str.h"
 #include "hub/hub_impl.h"
 
+enum { STRAY_LOOKS = 40, STRAY_SOON_MS = 1500, STRAY_MS = 60 * 1000 };
+
 static int load_row(void *arg, const struct db_box *row)
 {
 	struct hub *hub = arg;
@@ -62,6 +64,7 @@ static void call_all(struct hub *hub)
 
 struct orphan {
 	struct hub *hub;
+	struct orphan *next;
 	char id[ID_LEN + 1];
 	struct link *link;
 	struct loop_fd watch;
@@ -70,20 +73,25 @@ struct orphan {
 
 static void orphan_free(struct orphan *o)
 {
+	struct orphan **at = &o->hub->orphans;
+
+	while (*at != o)
+		at = &(*at)->next;
+	*at = o->next;
 	loop_fd_remove(&o->watch);
 	loop_timer_cancel(&o->patience);
 	link_destroy(o->link);
 	free(o);
 }
 
+static void each_record(void *arg, const char *id);
+
 static void orphan_closed(void *arg, const struct err *why)
 {
 	struct orphan *o = arg;
-	char path[WARD_PATH_MAX];
 
 	hub_log(o->hub, HUB_INFO, "found.stray", NULL, o->id, "msg=\"stopped: %s\"", why->msg);
-	if (sup_record_path(o->hub->state_dir, o->id, path) == 0)
-		unlink(path);
+	each_record(o->hub, o->id);
 	hub_sweep(o->hub);
 	orphan_free(o);
 }
@@ -136,6 +144,8 @@ static void stop_stray(struct hub *hub, const char *id)
 		sup_remove_socket(hub->state_dir, id, NULL);
 		return;
 	}
+	o->next = hub->orphans;
+	hub->orphans = o;
 	if (loop_fd_add(hub->loop, &o->watch, link_fd(o->link), EPOLLIN, orphan_work, o, &e) < 0 ||
 		link_stop(o->link, "nobody knows this sandbox", 0, &handler, o, NULL, &e) < 0) {
 		hub_log(hub, HUB_ERROR, "found.stray", NULL, id, "msg=\"%s\"", e.msg);
@@ -151,10 +161,36 @@ static void each_socket(void *arg, const char *id)
 	struct hub *hub = arg;
 	struct sandbox *sb = registry_find(hub, id);
 
+	for (const struct orphan *o = hub->orphans; o; o = o->next)
+		if (str_eq(o->id, id))
+			return;
 	if (!sb)
 		stop_stray(hub, id);
 	else if (!lifecycle_is_live(sb->state))
 		sup_remove_socket(hub->state_dir, id, NULL); /* called just now: nobody was there */
+}
+
+/*
+ * A daemon that dies right after it started a supervisor leaves one that has no socket yet: the
+ * next daemon finds nobody, and the supervisor comes up after. So strays are looked for again,
+ * often in the first minute.
+ */
+static void look_again(void *ctx)
+{
+	struct hub *hub = ctx;
+	struct err e = { 0 };
+
+	if (sup_each_socket(hub->state_dir, each_socket, hub, &e) < 0 && e.code != ENOENT)
+		hub_log(hub, HUB_WARN, "found.stray", NULL, "", "msg=\"%s\"", e.msg);
+	loop_timer_set(hub->loop, &hub->stray_timer,
+		hub->stray_looks++ < STRAY_LOOKS ? STRAY_SOON_MS : STRAY_MS, look_again, hub);
+}
+
+void found_done(struct hub *hub)
+{
+	loop_timer_cancel(&hub->stray_timer);
+	while (hub->orphans)
+		orphan_free(hub->orphans);
 }
 
 static int nothing(void *arg, const struct db_box *box)
@@ -283,6 +319,7 @@ int found_begin(struct hub *hub, struct err *e)
 		return r;
 	hub_sweep(hub);
 	loop_timer_set(hub->loop, &hub->found_timer, HUB_FOUND_MS, give_up, hub);
+	loop_timer_set(hub->loop, &hub->stray_timer, STRAY_SOON_MS, look_again, hub);
 	hub->found_all = true;
 	if (!hub->finding)
 		become_ready(hub);

@@ -143,6 +143,7 @@ static void on_chores(void *ctx)
 
 	if (db_changed(hub->db))
 		tenant_refresh(hub);
+	pool_save(hub);
 	checkpoint(hub);
 	prune(hub);
 	loop_timer_set(hub->loop, &hub->chores, CHORES_MS, on_chores, hub);
@@ -281,7 +282,11 @@ void hub_close(struct hub *hub)
 			registry_remove(hub->first);
 		}
 	}
+	found_done(hub);
+	live_forget_children(hub);
 	tenants_done(hub);
+	if (hub->db)
+		pool_save(hub);
 	pool_done(hub);
 	events_done(hub);
 	db_close(hub->db);

@@ -143,6 +143,8 @@ struct pool {
 	char *warm_up;
 	unsigned ready, starting;
 	uint64_t hits, misses, made, shrunk;
+	struct db_pool unsaved; /* of these, what the database does not have yet */
+	bool is_unsaved;
 	char trouble[HUB_REASON_MAX + 1];
 	uint64_t used_ms;  /* last claim */
 	uint64_t retry_ms; /* not before, after trouble */
@@ -167,6 +169,8 @@ struct counters {
 };
 
 struct key_slot; /* tenant.c */
+struct reaper;   /* live.c */
+struct orphan;   /* found.c */
 
 struct metrics_part {
 	void (*add)(void *arg, struct buf *out);
@@ -192,6 +196,9 @@ struct hub {
 	struct sandbox **buckets;
 	unsigned bucket_count, count;
 	struct sandbox *first, *last;
+	struct reaper *reapers;
+	struct orphan *orphans;
+	unsigned stray_looks;
 	unsigned creating; /* asked for by somebody and not up yet */
 
 	struct tenant *tenants;
@@ -215,7 +222,7 @@ struct hub {
 
 	bool ready, stopping, stop_all, found_all;
 	unsigned finding; /* sandboxes of a former daemon that have not answered */
-	struct loop_timer chores, found_timer, sampler, pools_timer, stop_timer;
+	struct loop_timer chores, found_timer, stray_timer, sampler, pools_timer, stop_timer;
 	struct loop_later pools_later;
 	struct sandbox *sample_next;
 	uint64_t pruned_ms;
@@ -274,7 +281,8 @@ int live_connect(struct sandbox *sb, struct err *e);
 void live_stop(struct sandbox *sb, const char *cause);
 int live_pause(struct sandbox *sb, struct hub_fail *f);
 int live_resume(struct sandbox *sb, int64_t timeout_ms, struct hub_fail *f);
-void live_detach(struct sandbox *sb);                /* no link any more */
+void live_detach(struct sandbox *sb); /* no link any more */
+void live_forget_children(struct hub *hub);
 void live_give_up(struct sandbox *sb);               /* it did not answer after a restart */
 void live_patience(struct sandbox *sb, unsigned ms); /* 0: no hurry */
 void live_follow(struct sandbox *sb, const struct link_status *s);
@@ -303,12 +311,14 @@ void pool_lost(struct sandbox *sb);    /* one of the pool is going or gone */
 void pool_claimed(struct sandbox *sb); /* taken out, by somebody */
 void pool_missed(struct hub *hub, const char *template);
 void pool_tend(struct hub *hub); /* refill and shrink, soon */
+void pool_save(struct hub *hub); /* what was counted, into the database */
 void pool_done(struct hub *hub);
 
 /* --- found.c --- */
 int found_begin(struct hub *hub, struct err *e);
 void found_answered(struct sandbox *sb, const struct link_status *s);
 void found_one_less(struct hub *hub);
+void found_done(struct hub *hub);
 
 /* --- tenant.c --- */
 struct tenant *tenant_get(struct hub *hub, const char *name); /* NULL: out of memory */

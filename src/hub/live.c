@@ -218,8 +218,7 @@ static void explain_start(struct sandbox *sb, const struct link_end *end)
 	static const struct {
 		const char *step;
 		enum hub_code code;
-	} steps[] = { { "policy", HUB_FORBIDDEN }, { "template", HUB_NOT_FOUND },
-		{ "options", HUB_INVALID } };
+	} steps[] = { { "policy", HUB_FORBIDDEN }, { "template", HUB_NOT_FOUND } };
 	enum hub_code code = HUB_INTERNAL;
 
 	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
@@ -280,14 +279,35 @@ static int watch(struct sandbox *sb, struct err *e)
 
 /* A child of ours that must be reaped, whatever becomes of its sandbox. */
 struct reaper {
+	struct hub *hub;
+	struct reaper *prev, *next;
 	struct loop_child child;
 };
+
+static void reaper_free(struct reaper *r)
+{
+	if (r->prev)
+		r->prev->next = r->next;
+	else
+		r->hub->reapers = r->next;
+	if (r->next)
+		r->next->prev = r->prev;
+	loop_child_remove(&r->child);
+	free(r);
+}
 
 static void on_exit_of(void *ctx, pid_t pid, const struct loop_exit *how)
 {
 	(void)pid;
 	(void)how;
-	free(ctx);
+	reaper_free(ctx);
+}
+
+/* Supervisors that outlive us become somebody else's children. */
+void live_forget_children(struct hub *hub)
+{
+	while (hub->reapers)
+		reaper_free(hub->reapers);
 }
 
 static void reap_later(struct hub *hub, pid_t pid, int pidfd)
@@ -298,8 +318,13 @@ static void reap_later(struct hub *hub, pid_t pid, int pidfd)
 		close(pidfd);
 		return;
 	}
+	r->hub = hub;
+	r->next = hub->reapers;
+	if (r->next)
+		r->next->prev = r;
+	hub->reapers = r;
 	if (loop_child_add_pidfd(hub->loop, &r->child, pidfd, pid, on_exit_of, r, NULL) < 0)
-		free(r);
+		reaper_free(r);
 }
 
 int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail *f)

@@ -99,17 +99,35 @@ void pool_load(struct hub *hub)
 	pool_tend(hub);
 }
 
+/* Written with the next chores: a claim does not wait for a number. */
 static void count(struct pool *p, struct db_pool add)
 {
-	struct err e = { 0 };
-
-	add.template = p->name;
 	p->hits += (uint64_t)add.hits;
 	p->misses += (uint64_t)add.misses;
 	p->made += (uint64_t)add.made;
 	p->shrunk += (uint64_t)add.shrunk;
-	if (db_pool_count(p->hub->db, &add, &e) < 0)
-		hub_log(p->hub, HUB_WARN, "pool.count", NULL, "", "msg=\"%s\"", e.msg);
+	p->unsaved.hits += add.hits;
+	p->unsaved.misses += add.misses;
+	p->unsaved.made += add.made;
+	p->unsaved.shrunk += add.shrunk;
+	p->is_unsaved = true;
+}
+
+void pool_save(struct hub *hub)
+{
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < hub->pool_count; i++) {
+		struct pool *p = &hub->pools[i];
+
+		if (!p->template || !p->is_unsaved)
+			continue;
+		p->unsaved.template = p->name;
+		if (db_pool_count(hub->db, &p->unsaved, &e) < 0)
+			hub_log(hub, HUB_WARN, "pool.count", NULL, "", "msg=\"%s\"", e.msg);
+		p->unsaved = (struct db_pool){ 0 };
+		p->is_unsaved = false;
+	}
 }
 
 struct sandbox *pool_find_ready(struct hub *hub, const char *template)
@@ -285,6 +303,7 @@ static void shrink(struct pool *p)
 					     : "its pool was removed");
 	}
 	if (!p->listed && !p->ready && !p->starting) {
+		p->is_unsaved = false;
 		free(p->name);
 		free(p->template);
 		free(p->warm_up);

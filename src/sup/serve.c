@@ -94,6 +94,7 @@ int serve_open(const char *state_dir, const struct sup_request *q, int link, str
 	flight_init(&s->flight);
 	if (link >= 0)
 		ctl_init(&s->link, link);
+	host_short_turns(); /* not having it is no reason to fail */
 	r = catch_signals(s, e);
 	if (r == 0)
 		r = place_open(state_dir, true, &s->run_dir, e);
@@ -274,7 +275,7 @@ static int time_left_ms(const struct serve *s)
 		s->stall_ns ? s->stall_ns + (SUP_STALL_MS + 1) * ns_per_ms : 0 };
 	uint64_t next = 0, now;
 
-	if (s->agent_more && ctl_waiting(&s->link) < SUP_QUEUE_HIGH)
+	if (s->agent_more && !link_is_full(s))
 		return 0;
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		if (times[i] && (!next || times[i] < next))
@@ -295,7 +296,7 @@ enum { AT_END, AT_SIGNALS, AT_LISTEN, AT_LINK, AT_CHANNEL, AT_NOTIFY, AT_OOM, AT
 
 static void fill_polls(struct serve *s, struct pollfd p[AT_COUNT])
 {
-	bool full = ctl_waiting(&s->link) >= SUP_QUEUE_HIGH;
+	bool full = link_is_full(s);
 	bool deaf = ctl_waiting(&s->link) >= LINK_QUEUE_MAX;
 
 	p[AT_END] = (struct pollfd){ .fd = s->fds->pidfd, .events = POLLIN };

@@ -19,9 +19,9 @@
 
 enum { TURNS = 4, SMALL = FRAME_HEAD + 512, STATUS_BYTES = FRAME_HEAD + 4 * LINK_TEXT + 512 };
 
-bool link_can_take(const struct serve *s)
+bool link_is_full(const struct serve *s)
 {
-	return s->link.fd >= 0 && !s->link.dead && ctl_waiting(&s->link) < SUP_QUEUE_HIGH;
+	return ctl_waiting(&s->link) >= SUP_QUEUE_HIGH || s->link.give_count == CTL_FDS_MAX;
 }
 
 /* --- Answers ---------------------------------------------------------------------------------- */
@@ -273,7 +273,7 @@ static int on_frame(void *arg, const struct frame *f)
 
 	if (!f->stream || f->stream > SUP_CALLS_MAX)
 		return -EPROTO;
-	if (s->parts.mem && f->stream != s->parts.stream)
+	if (s->parts.mem && (f->stream != s->parts.stream || f->type != s->parts.type))
 		return -EPROTO;
 	c = s->calls[f->stream];
 	if (c)

@@ -46,6 +46,13 @@ int wire_body_whole(struct wire_req *q, size_t max,
 	return 0;
 }
 
+void wire_body_patience(struct wire_req *q, uint32_t ms)
+{
+	q->body_ms = ms;
+	if (!q->dead)
+		req_touch(q);
+}
+
 void wire_body_pause(struct wire_req *q)
 {
 	q->paused = true;
@@ -85,11 +92,12 @@ void body_tell_end(struct wire_req *q, int r)
 		return;
 	q->body = BODY_OVER;
 	if (q->whole) {
-		const char *data = q->whole_data.data ? q->whole_data.data : "";
-
 		if (r == 0 && q->whole_data.bad)
 			r = -ENOMEM;
-		q->whole(q->ctx, q, data, r == 0 ? q->whole_data.len : 0, r);
+		if (r == 0 && q->whole_data.data)
+			q->whole(q->ctx, q, q->whole_data.data, q->whole_data.len, 0);
+		else
+			q->whole(q->ctx, q, "", 0, r);
 		buf_done(&q->whole_data);
 	} else if (q->on->body_end) {
 		q->on->body_end(q->ctx, q, r);

@@ -110,51 +110,54 @@ enum reply_state { REPLY_NONE, REPLY_OPEN, REPLY_ENDED };
 struct wire_req {
 	struct conn *conn;
 	struct wire_req *dirty_next;
-	bool is_dirty;
 
-	enum wire_method method;
-	enum wire_version version;
 	const char *method_name, *path_raw, *path, *query, *authority, *host, *upgrade;
 	struct wire_field *fields;
-	unsigned count;
-	bool expects;
 	uint64_t began_ns;
 	struct arena_block *arena;
 	size_t arena_bytes;
+	enum wire_method method;
+	enum wire_version version;
+	unsigned count; /* of @fields */
+
+	bool is_dirty, expects;
+	bool dead;                   /* `ended` is running, or has run */
+	bool paused, body_whole_in;  /* whole_in: all of it has arrived */
+	bool chunked, bodiless, raw; /* of the reply */
+	bool full;                   /* a writer was told to wait */
+	/* HTTP/2 */
+	bool deferred, submitted, end_sent;
+	bool begun; /* the head is complete; what follows are trailers */
+	bool abort; /* asked for: reset the stream */
 
 	const struct wire_events *on;
 	void *ctx;
-	bool dead; /* `ended` is running, or has run */
 
-	int64_t length; /* of the body, -1: not known */
-	enum body_state body;
-	bool paused, body_whole_in; /* whole_in: all of it has arrived */
-	int body_fault;             /* -EPROTO, -EMSGSIZE, -ETIMEDOUT, to be told */
-	uint64_t body_max, body_got;
+	/* The request's body */
+	int64_t length; /* -1: not known */
+	uint64_t body_max, body_got, in_ms;
 	void (*whole)(void *ctx, struct wire_req *q, const char *data, size_t len, int r);
 	struct buf whole_data;
+	enum body_state body;
+	uint32_t body_ms; /* how long it may stall; 0: for ever */
+	int body_fault;   /* -EPROTO, -EMSGSIZE, -ETIMEDOUT, to be told */
 
+	/* The reply */
 	enum reply_state reply;
-	unsigned status;
-	struct buf head; /* name NUL value NUL ... */
-	unsigned head_count;
-	int64_t reply_declared,
-		reply_left; /* length of its body, and the rest of it; -1: not known */
-	bool chunked, bodiless, full, raw;
+	unsigned status, head_count;
+	struct buf head;                    /* name NUL value NUL ... */
+	int64_t reply_declared, reply_left; /* length of its body, and the rest; -1: not known */
 
 	/* HTTP/2 */
 	struct wire_req *prev, *next; /* of the connection's streams */
+	struct buf text;              /* the head as it arrives, name NUL value NUL ... */
+	struct out out;               /* body of the reply */
+	struct out held;              /* body of the request that was not delivered yet */
+	uint64_t out_ms;
 	int32_t stream;
-	struct buf text; /* the head as it arrives, name NUL value NUL ... */
 	unsigned text_count, head_bytes;
-	unsigned refuse; /* a status, for a head that breaks a limit */
-	struct out out;  /* body of the reply */
-	struct out held; /* body of the request that was not delivered yet */
-	bool deferred, submitted, end_sent;
-	bool begun;        /* the head is complete; what follows are trailers */
-	bool abort;        /* asked for: reset the stream */
+	unsigned refuse;   /* a status, for a head that breaks a limit */
 	enum wire_end end; /* when it closes with an error */
-	uint64_t in_ms, out_ms;
 };
 
 /* ---- req.c ---- */
@@ -193,6 +196,15 @@ void conn_linger(struct conn *c);
 /* Bytes that were read and could not be used yet. 0 or -ENOMEM */
 int conn_hold(struct conn *c, const char *data, size_t len);
 int conn_put(struct conn *c, const void *data, size_t len);
+
+/* Looks at everything: sends, finishes, goes on with what was held. */
+void conn_progress(struct conn *c);
+/* The end of any work: frees the connection when it is doomed. */
+void conn_work_end(struct conn *c);
+
+/* ---- conn_time.c ---- */
+/* Arms the timer for the next moment at which something must have happened. */
+void conn_arm(struct conn *c);
 
 /* ---- server.c ---- */
 /* One connection less: room for another, or the end of a drain. */

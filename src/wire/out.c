@@ -108,8 +108,9 @@ int out_front(const struct out *o, struct iovec *iov, int max)
 
 void out_gone(struct out *o, uint64_t len)
 {
-	while (len) {
-		struct out_piece *p = o->head;
+	struct out_piece *p;
+
+	while (len && (p = o->head)) {
 		uint64_t n = p->len < len ? p->len : len;
 
 		if (p->fd >= 0) {

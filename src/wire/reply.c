@@ -276,6 +276,11 @@ bool wire_reply_started(const struct wire_req *q)
 	return q->reply != REPLY_NONE;
 }
 
+unsigned wire_reply_status(const struct wire_req *q)
+{
+	return q->status;
+}
+
 int wire_reply_upgrade(struct wire_req *q, const char *protocol)
 {
 	int r;

@@ -46,7 +46,8 @@ struct wire_config {
 /* Copies @config (its texts stay borrowed). */
 int wire_server_create(
 	struct loop *l, const struct wire_config *config, struct wire_server **ret, struct err *e);
-/* Cuts every connection; every live request gets its `ended` before this returns. NULL is fine. */
+/* Cuts every connection; every live request gets its `ended` before this returns. Not from inside a
+ * callback of this server; wire_server_drain() may be. NULL is fine. */
 void wire_server_destroy(struct wire_server *s);
 
 /*
@@ -181,6 +182,9 @@ int wire_body_accept(struct wire_req *q, uint64_t max);
  */
 int wire_body_whole(struct wire_req *q, size_t max,
 	void (*whole)(void *ctx, struct wire_req *q, const char *data, size_t len, int r));
+/* How long the peer may send nothing of a body that is waited for, in place of the server's
+ * body_ms; 0: for ever. For bodies that are conversations. */
+void wire_body_patience(struct wire_req *q, uint32_t ms);
 /* Back-pressure. No `body` or `body_end` between pause and resume. */
 void wire_body_pause(struct wire_req *q);
 void wire_body_resume(struct wire_req *q);
@@ -225,6 +229,8 @@ void wire_reply_text(struct wire_req *q, unsigned status, const char *fmt, ...)
 void wire_reply_abort(struct wire_req *q);
 /* Has wire_reply_start() been called? */
 bool wire_reply_started(const struct wire_req *q);
+/* What was started with, for a log; 0 before. */
+unsigned wire_reply_status(const struct wire_req *q);
 /* The status for what wire_body_accept() or body_end() said: 413, 400, 408. */
 unsigned wire_status_of(int r);
 const char *wire_status_text(unsigned status);

@@ -61,7 +61,8 @@ ssize_t conn_read(struct conn *c, void *data, size_t len)
 
 bool conn_has_pending(const struct conn *c)
 {
-	return c->ssl && SSL_has_pending(c->ssl);
+	/* Not SSL_has_pending(): half a record would count, and wake us for ever. */
+	return c->ssl && SSL_pending(c->ssl) > 0;
 }
 
 static ssize_t tls_write(struct conn *c, const void *data, size_t len)
@@ -94,22 +95,32 @@ static ssize_t send_memory(struct conn *c)
 	return n < 0 ? -errno : n;
 }
 
+/* Through memory: for TLS, and for file systems that cannot do it otherwise. */
+static ssize_t send_file_copied(struct conn *c, const struct out_piece *p)
+{
+	size_t want = p->len < WIRE_READ_BYTES ? (size_t)p->len : WIRE_READ_BYTES;
+	ssize_t n = pread(p->fd, c->server->scratch, want, (off_t)p->offset);
+
+	if (n <= 0)
+		return n < 0 ? -errno : -ENODATA;
+	if (c->ssl)
+		return tls_write(c, c->server->scratch, (size_t)n);
+	n = send(c->fd, c->server->scratch, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 ? -errno : n;
+}
+
 static ssize_t send_file(struct conn *c)
 {
-	struct out_piece *p = c->out.head;
+	const struct out_piece *p = c->out.head;
 	off_t at = (off_t)p->offset;
 	ssize_t n;
 
-	if (c->ssl) {
-		size_t want = p->len < WIRE_READ_BYTES ? (size_t)p->len : WIRE_READ_BYTES;
-
-		n = pread(p->fd, c->server->scratch, want, at);
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		return tls_write(c, c->server->scratch, (size_t)n);
-	}
+	if (c->ssl)
+		return send_file_copied(c, p);
 	n = sendfile(
 		c->fd, p->fd, &at, p->len < WIRE_TURN_BYTES ? (size_t)p->len : WIRE_TURN_BYTES);
+	if (n < 0 && (errno == EINVAL || errno == ENOSYS))
+		return send_file_copied(c, p);
 	if (n == 0)
 		return -ENODATA; /* shorter than it was */
 	return n < 0 ? -errno : n;

@@ -35,7 +35,7 @@ class Refused(Exception):
 class Hub:
     def __init__(self, state, *options, tier="container", log=None):
         argv = [str(DRIVER), str(state), str(BINARY), *(["--tier", tier] if tier else []), *map(str, options)]
-        self.log = log or subprocess.DEVNULL
+        self.log = log or open(pathlib.Path(state).with_name("driver.log"), "a")
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, bufsize=1)
         self.numbers, self.answers, self.events = itertools.count(1), {}, queue.Queue()
         self.is_ready, self.changed = False, threading.Condition()
@@ -94,7 +94,7 @@ class Hub:
     def quit(self, everything=False):
         """Ends the daemon in an orderly way; its sandboxes too, if told so."""
         self.send("quit", *(["all"] if everything else []))
-        return self.process.wait(PATIENCE)
+        assert self.process.wait(PATIENCE) == 0, f"see {self.log.name}"
 
     def kill(self):
         self.process.kill()
@@ -111,7 +111,8 @@ def supervisors(state):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
-                if b"sup" in words and str(state).encode() in words:
+                # Its children may have its command line; it alone leads a session.
+                if b"sup" in words and str(state).encode() in words and os.getsid(int(entry.name)) == int(entry.name):
                     found[words[words.index(b"sup") + 1].decode()] = int(entry.name)
     return found
 
@@ -139,8 +140,9 @@ def hub(state):
     for one in hubs:
         if one.process.poll() is None:
             one.kill()
-    last = Hub(state, tier=None)
-    last.ready().quit(everything=True)
+    last = Hub(state, tier=None).ready()
+    until(lambda: set(supervisors(state)) <= {b["id"] for b in last.list("all=1", "states=127")}, "strays to be stopped")
+    last.quit(everything=True)
     until(lambda: not supervisors(state), "supervisors to end")
     for name in (state / "run").iterdir():
         assert not name.name.endswith((".sock", ".end")), f"left behind: {name}"
