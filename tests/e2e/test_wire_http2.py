@@ -179,8 +179,8 @@ def test_half_a_record_is_waited_for_asleep(tmp_path):
 
         time.sleep(0.2)
         before = ticks()
-        time.sleep(1)
-        assert ticks() - before < 0.5 * os.sysconf("SC_CLK_TCK")  # a loop that spins takes all it can get
+        time.sleep(2)
+        assert ticks() - before < 0.1 * os.sysconf("SC_CLK_TCK")  # a loop that spins takes all it can get
         s.sendall(record[-20:])
         data = b""
         while b"hello" not in data:
