@@ -203,12 +203,29 @@ int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct er
 
 /* --- The clock -------------------------------------------------------------------------------- */
 
+/* Limits that make themselves known by a number alone. */
+static void note_limits(struct serve *s, const struct usage_now *u)
+{
+	if (s->fds->oom < 0 && u->oom_kills > s->oom_events) {
+		s->oom_events = u->oom_kills;
+		flight_note(&s->flight, "limit", "out of memory: %llu processes were killed so far",
+			(unsigned long long)u->oom_kills);
+	}
+	if (!s->disk_full && u->disk_total != UINT64_MAX &&
+		u->disk_used >= u->disk_total - u->disk_total / 64) {
+		s->disk_full = true;
+		flight_note(&s->flight, "limit", "disk: %llu bytes are full",
+			(unsigned long long)u->disk_total);
+	}
+}
+
 static void sample(struct serve *s)
 {
 	struct usage_now u;
 
 	box_usage_now(s->box, &u);
 	flight_sample(&s->flight, &u);
+	note_limits(s, &u);
 	if (u.pids_refused > s->pids_refused) {
 		s->pids_refused = u.pids_refused;
 		flight_note(&s->flight, "limit", "processes: %llu refused so far",

@@ -145,6 +145,7 @@ struct serve {
 	struct flight flight;
 	char created[CLOCK_TEXT];
 	uint64_t oom_events, pids_refused; /* noted so far */
+	bool disk_full;                    /* noted */
 };
 
 /* serve.c */

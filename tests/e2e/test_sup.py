@@ -3,6 +3,7 @@
 The tests are the daemon: they speak docs/SUPERVISOR.md over the socket (suplink.py).
 """
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -933,4 +934,44 @@ def test_a_fault_at_every_step_of_a_life(place, do):
             break
     assert n > 60
     sweep(place)
+    leaks.check()
+
+
+@pytest.mark.skipif(not FAULT.exists(), reason="this build has no ward-fault")
+@pytest.mark.parametrize("do", ["kill", 5])
+def test_a_fault_at_every_step_of_the_first_process(place, do):
+    """The sandbox is not made, the daemon is told why, and nothing is left."""
+    leaks = Leaks(place)
+    n, quiet = 0, 0
+    while quiet < 12:
+        n += 1
+        env = {"WARD_FAULT_AT": str(n), "WARD_FAULT_DO": str(do), "WARD_FAULT_SIDE": "child"}
+        sup = Sup(FAULT, place, env=env)
+        try:
+            sup.link.wait(lambda: sup.link.ended or sup.link.status and sup.link.status.STATE == RUNNING)
+            if not sup.link.ended:
+                out, _, last = sup.link.run(["/bin/echo", "whole"])
+                if last.name == "EXIT":  # otherwise it died after it was ready
+                    assert out == b"whole\n", f"a part is missing after call {n}"
+                    sup.link.call("STOP")
+                    quiet += 1
+            sup.link.until_ended()
+        except (Closed, BrokenPipeError):
+            # What was said before it hung up can still be read.
+            with contextlib.suppress(Closed):
+                sup.link.until_ended()
+            assert sup.link.ended, f"the supervisor closed without a word at call {n}"
+        finally:
+            sup.process.wait(30)
+            sup.link.close()
+            sup.stderr.close()
+        end = sup.link.ended
+        rec = json.load(open(sup.record_path()))
+        assert (rec["cause"], rec["detail"] or "") == (end.CAUSE, end.TEXT)
+        if end.TEXT != "stopped":
+            quiet = 0
+            assert rec["detail"]
+        for name in os.listdir(place / "run"):
+            os.unlink(place / "run" / name)
+    assert n > 30
     leaks.check()
