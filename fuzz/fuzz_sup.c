@@ -263,7 +263,7 @@ static void feed(struct serve *s, int fd, bool agent, const uint8_t *data, size_
 	if (agent && s->channel_open)
 		do
 			agent_receive(s);
-		while (s->agent_more && !s->killed && ctl_waiting(&s->link) < SUP_QUEUE_HIGH);
+		while (s->agent_more && !s->killed && !link_is_full(s));
 	else if (!agent && s->link.fd >= 0)
 		link_receive(s);
 	ctl_flush(&s->link);

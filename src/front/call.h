@@ -100,6 +100,11 @@ const char *call_query(const struct call *c, const char *key); /* NULL: not ther
 
 /* The link to the request's sandbox: calls @go at once or later; failures are answered. */
 void call_with_link(struct call *c, void (*go)(struct call *c, struct link *l));
+/* As whom files are made, and whose home paths start at: root, where the sandbox names nobody. */
+static inline const char *call_owner(const struct call *c)
+{
+	return c->user ? c->user : "0";
+}
 /* Opens a request of the agent as links[@i]; false: answered. */
 bool call_request(struct call *c, unsigned i, struct link *l, const struct proto_request *q,
 	const struct link_handler *h);

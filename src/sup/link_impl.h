@@ -13,6 +13,7 @@ struct link_call {
 	bool dropped; /* nobody is told any more; the number is free when the final frame came */
 	bool dirty;   /* credit is owed and in the list of those who owe */
 	bool sent_end;
+	bool has_file;   /* FILE_PASS_FD: it came */
 	struct flow in;  /* towards us */
 	struct flow out; /* towards the sandbox: INPUT, WRITE, DIAL */
 	const struct link_handler *h;

@@ -106,6 +106,11 @@ static int read_own(struct link *l, const struct frame *f)
 	return f->type == PROTO_ENDED ? read_ended(l, &v) : -EPROTO;
 }
 
+static bool passes_file(const struct link_call *c)
+{
+	return c->flags & FILE_PASS_FD && (c->type == PROTO_READ || c->type == PROTO_WRITE);
+}
+
 /* --- Final frames ----------------------------------------------------------------------------- */
 
 static bool is_final(const struct frame *f)
@@ -162,6 +167,9 @@ static int read_final(struct link_call *c, const struct frame *f, const struct p
 	/* A process that is attached ends with its exit; OK is the answer to a drop. */
 	if ((f->type == PROTO_EXIT) != (is_process(c) && !c->dropped))
 		return is_process(c) && c->dropped ? (finish(c, NULL, NULL), 0) : -EPROTO;
+	/* Done without the file that it was all about; a dropped call may end before. */
+	if (passes_file(c) && !c->has_file && !c->dropped)
+		return -EPROTO;
 	d.has_exit = f->type == PROTO_EXIT;
 	d.exit = ev->exit;
 	d.has_file = ev->has_file;
@@ -213,12 +221,12 @@ static int read_opened_process(struct link_call *c, const struct frame *f)
 static int read_opened(struct link_call *c, const struct proto_event *ev)
 {
 	struct link_opened o = { .fd = -1, .has_file = ev->has_file, .file = ev->file };
-	bool passes = c->flags & FILE_PASS_FD && (c->type == PROTO_READ || c->type == PROTO_WRITE);
 
-	if (ev->has_fd != passes)
+	if (ev->has_fd != passes_file(c))
 		return -EPROTO;
-	if (ev->has_fd && take_file(c->l, &o.fd) < 0)
+	if (ev->has_fd && (c->has_file || take_file(c->l, &o.fd) < 0))
 		return -EPROTO;
+	c->has_file = ev->has_fd;
 	tell_opened(c, &o);
 	return 0;
 }

@@ -493,6 +493,11 @@ static void pass_nothing(struct pair *p)
 {
 	say(p, PROTO_OPENED, OPENED_FD, 1, NULL, 0);
 }
+static void no_file(struct pair *p)
+{
+	say(p, PROTO_OK, 0, 1, NULL, 0);
+}
+
 static void pass_less(struct pair *p)
 {
 	say(p, PROTO_OPENED, 0, 1, NULL, 0);
@@ -500,7 +505,7 @@ static void pass_less(struct pair *p)
 
 static void test_lies_about_files(void **state)
 {
-	static lie_fn *const lies[] = { pass_pipe, pass_path, pass_nothing, pass_less };
+	static lie_fn *const lies[] = { pass_pipe, pass_path, pass_nothing, pass_less, no_file };
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {

@@ -94,6 +94,7 @@ int serve_open(const char *state_dir, const struct sup_request *q, int link, str
 	flight_init(&s->flight);
 	if (link >= 0)
 		ctl_init(&s->link, link);
+	host_short_turns(); /* not having it is no reason to fail */
 	r = catch_signals(s, e);
 	if (r == 0)
 		r = place_open(state_dir, true, &s->run_dir, e);
@@ -202,12 +203,29 @@ int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct er
 
 /* --- The clock -------------------------------------------------------------------------------- */
 
+/* Limits that make themselves known by a number alone. */
+static void note_limits(struct serve *s, const struct usage_now *u)
+{
+	if (s->fds->oom < 0 && u->oom_kills > s->oom_events) {
+		s->oom_events = u->oom_kills;
+		flight_note(&s->flight, "limit", "out of memory: %llu processes were killed so far",
+			(unsigned long long)u->oom_kills);
+	}
+	if (!s->disk_full && u->disk_total != UINT64_MAX &&
+		u->disk_used >= u->disk_total - u->disk_total / 64) {
+		s->disk_full = true;
+		flight_note(&s->flight, "limit", "disk: %llu bytes are full",
+			(unsigned long long)u->disk_total);
+	}
+}
+
 static void sample(struct serve *s)
 {
 	struct usage_now u;
 
 	box_usage_now(s->box, &u);
 	flight_sample(&s->flight, &u);
+	note_limits(s, &u);
 	if (u.pids_refused > s->pids_refused) {
 		s->pids_refused = u.pids_refused;
 		flight_note(&s->flight, "limit", "processes: %llu refused so far",
@@ -274,7 +292,7 @@ static int time_left_ms(const struct serve *s)
 		s->stall_ns ? s->stall_ns + (SUP_STALL_MS + 1) * ns_per_ms : 0 };
 	uint64_t next = 0, now;
 
-	if (s->agent_more && ctl_waiting(&s->link) < SUP_QUEUE_HIGH)
+	if (s->agent_more && !link_is_full(s))
 		return 0;
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		if (times[i] && (!next || times[i] < next))
@@ -295,7 +313,7 @@ enum { AT_END, AT_SIGNALS, AT_LISTEN, AT_LINK, AT_CHANNEL, AT_NOTIFY, AT_OOM, AT
 
 static void fill_polls(struct serve *s, struct pollfd p[AT_COUNT])
 {
-	bool full = ctl_waiting(&s->link) >= SUP_QUEUE_HIGH;
+	bool full = link_is_full(s);
 	bool deaf = ctl_waiting(&s->link) >= LINK_QUEUE_MAX;
 
 	p[AT_END] = (struct pollfd){ .fd = s->fds->pidfd, .events = POLLIN };

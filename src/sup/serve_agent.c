@@ -168,12 +168,12 @@ static bool may_pass(struct serve *s, struct call *c, const struct proto_event *
 static void pass_event(struct serve *s, struct call *c, const struct proto_event *ev)
 {
 	uint32_t number = c->agent_stream;
-	int fd = -1;
+	int fd = -1, r;
 
 	if (!may_pass(s, c, ev, &fd))
 		return;
-	if (ctl_put(&s->link, (uint16_t)ev->type, ev->flags, c->stream, ev->raw, ev->raw_len, fd) ==
-		-ENOMEM)
+	r = ctl_put(&s->link, (uint16_t)ev->type, ev->flags, c->stream, ev->raw, ev->raw_len, fd);
+	if (r < 0)
 		s->link_broken = true; /* an answer is missing: only a new connection is honest */
 	if (is_final(ev)) {
 		call_close(s, c);
@@ -210,12 +210,28 @@ static void take_event(struct serve *s, const struct proto_event *ev)
 	}
 }
 
+/* The agent looks the user up now, while nobody waits, and remembers. The answer goes nowhere. */
+static void prime(struct serve *s)
+{
+	const char *user = s->defaults.user ? s->defaults.user : "0";
+	struct proto_request q = {
+		.type = PROTO_STAT, .flags = FILE_HOME, .path = "", .user = user
+	};
+
+	q.stream = agent_number(s);
+	if (s->plan->wall == WALL_WORKSPACE || !q.stream ||
+		proto_send_request(&s->conn, &q, NULL) < 0)
+		return;
+	s->streams[q.stream].kind = AGENT_ORPHAN;
+}
+
 static void become_ready(struct serve *s)
 {
 	s->ready = true;
 	s->state = SUP_RUNNING;
 	flight_note(&s->flight, "running", "the sandbox is ready");
 	link_status_send(s);
+	prime(s);
 }
 
 void agent_receive(struct serve *s)
@@ -236,7 +252,7 @@ void agent_receive(struct serve *s)
 	}
 	s->agent_more = true;
 	for (unsigned n = 0; n < FRAMES_PER_TURN && !s->killed; n++) {
-		if (ctl_waiting(&s->link) >= SUP_QUEUE_HIGH)
+		if (link_is_full(s))
 			return; /* the daemon reads first */
 		r = proto_conn_receive(&s->conn, &ev, &e);
 		s->agent_more = r == 1;

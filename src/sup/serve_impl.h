@@ -145,6 +145,7 @@ struct serve {
 	struct flight flight;
 	char created[CLOCK_TEXT];
 	uint64_t oom_events, pids_refused; /* noted so far */
+	bool disk_full;                    /* noted */
 };
 
 /* serve.c */
@@ -162,7 +163,7 @@ void link_accept(struct serve *s);
 void link_take(struct serve *s, int fd); /* a new daemon: the old one is hung up on */
 void link_hang_up(struct serve *s);
 void link_receive(struct serve *s);
-bool link_can_take(const struct serve *s); /* its queue is not too long for more output */
+bool link_is_full(const struct serve *s); /* so much waits for it that nothing more is read */
 void link_status_send(struct serve *s);
 void link_ok(struct serve *s, uint32_t stream);
 void link_error(struct serve *s, uint32_t stream, int code, const char *fmt, ...)

@@ -19,9 +19,9 @@
 
 enum { TURNS = 4, SMALL = FRAME_HEAD + 512, STATUS_BYTES = FRAME_HEAD + 4 * LINK_TEXT + 512 };
 
-bool link_can_take(const struct serve *s)
+bool link_is_full(const struct serve *s)
 {
-	return s->link.fd >= 0 && !s->link.dead && ctl_waiting(&s->link) < SUP_QUEUE_HIGH;
+	return ctl_waiting(&s->link) >= SUP_QUEUE_HIGH || s->link.give_count == CTL_FDS_MAX;
 }
 
 /* --- Answers ---------------------------------------------------------------------------------- */

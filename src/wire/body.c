@@ -46,6 +46,13 @@ int wire_body_whole(struct wire_req *q, size_t max,
 	return 0;
 }
 
+void wire_body_patience(struct wire_req *q, uint32_t ms)
+{
+	q->body_ms = ms;
+	if (!q->dead)
+		req_touch(q);
+}
+
 void wire_body_pause(struct wire_req *q)
 {
 	q->paused = true;

@@ -104,12 +104,15 @@ int conn_hold(struct conn *c, const char *data, size_t len)
 		c->held_at = 0;
 	}
 	if (c->held_len + len > c->held_cap) {
-		char *bigger = realloc(c->held, c->held_len + len);
+		/* Twice as much, for those who send byte by byte. */
+		size_t need = c->held_len + len,
+		       cap = c->held_cap * 2 < need ? need : c->held_cap * 2;
+		char *bigger = realloc(c->held, cap);
 
 		if (!bigger)
 			return -ENOMEM;
 		c->held = bigger;
-		c->held_cap = c->held_len + len;
+		c->held_cap = cap;
 	}
 	memcpy(c->held + c->held_len, data, len);
 	c->held_len += len;
@@ -247,12 +250,12 @@ static void receive(struct conn *c)
 		}
 		total += (size_t)n;
 		c->in_ms = now_of(c);
-		if (c->is_idle) {
+		if (c->is_idle && c->kind != CONN_H2) { /* there, a stream ends the idling */
 			conn_idle(c, false);
 			c->since_ms = c->in_ms;
 		}
 		take_input(c, c->server->scratch, (size_t)n);
-		if (n < WIRE_READ_BYTES && !conn_has_pending(c))
+		if (n < WIRE_READ_BYTES && !c->ssl)
 			return; /* that was all; if not, the loop says so */
 	}
 }
@@ -309,7 +312,7 @@ static bool send_out(struct conn *c)
 }
 
 /* Sends, finishes, goes on with what was held; as long as something moves, up to a fair share. */
-static void progress(struct conn *c)
+void conn_progress(struct conn *c)
 {
 	for (unsigned i = 0; i < WIRE_PIPELINE_PER_TURN && !c->doomed; i++) {
 		bool moved;
@@ -341,9 +344,7 @@ static void watch(struct conn *c)
 		conn_touch(c);
 }
 
-static void arm(struct conn *c);
-
-static void work_end(struct conn *c)
+void conn_work_end(struct conn *c)
 {
 	c->working = false;
 	if (c->doomed) {
@@ -351,7 +352,7 @@ static void work_end(struct conn *c)
 		return;
 	}
 	watch(c);
-	arm(c);
+	conn_arm(c);
 }
 
 static void handshake(struct conn *c)
@@ -386,9 +387,9 @@ static void conn_work(void *ctx, uint32_t events)
 			conn_doom(c, WIRE_GONE);
 		else if ((events & EPOLLRDHUP) && !c->eof)
 			peer_ended(c);
-		progress(c);
+		conn_progress(c);
 	}
-	work_end(c);
+	conn_work_end(c);
 }
 
 static void later_work(void *ctx)
@@ -399,127 +400,14 @@ static void later_work(void *ctx)
 	if (c->kind != CONN_TLS) {
 		if (conn_has_pending(c))
 			receive(c);
-		progress(c);
+		conn_progress(c);
 	}
-	work_end(c);
+	conn_work_end(c);
 }
 
 void conn_touch(struct conn *c)
 {
 	loop_later_set(c->server->loop, &c->later, later_work, c);
-}
-
-/* ---- times ---- */
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return !a || (b && b < a) ? b : a;
-}
-
-static uint64_t h1_deadline(const struct conn *c)
-{
-	const struct wire_config *f = &c->server->config;
-	const struct wire_req *q = c->req;
-	uint64_t at = 0;
-
-	if (!out_is_empty(&c->out))
-		at = c->out_ms + f->write_ms;
-	if (c->kind == CONN_RAW)
-		return c->shut ? least(at, c->since_ms + f->idle_ms) : at;
-	if (!q && !c->body_open)
-		return least(at, c->since_ms + (c->held_len ? f->head_ms : f->idle_ms));
-	if (c->body_open && (!q || q->body == BODY_OVER || body_is_wanted(q)))
-		at = least(at, c->in_ms + f->body_ms);
-	return at;
-}
-
-/* When something must have happened; 0: nothing need ever happen. */
-static uint64_t deadline(struct conn *c)
-{
-	const struct wire_config *f = &c->server->config;
-	uint64_t at = 0;
-
-	switch (c->kind) {
-	case CONN_TLS:
-	case CONN_NEW:
-		return c->since_ms + f->head_ms;
-	case CONN_LINGER:
-		return c->since_ms + WIRE_LINGER_MS;
-	case CONN_H1:
-	case CONN_RAW:
-		return h1_deadline(c);
-	case CONN_H2:
-		if (!out_is_empty(&c->out))
-			at = c->out_ms + f->write_ms;
-		if (!c->h2->count)
-			at = least(at, c->since_ms + f->idle_ms);
-		return least(at, h2_check_at(c));
-	}
-	return at;
-}
-
-static void timed_out(struct conn *c)
-{
-	struct wire_req *q = c->req;
-	uint64_t now = now_of(c);
-	bool stuck = !out_is_empty(&c->out) && c->out_ms + c->server->config.write_ms <= now;
-
-	c->server->stats.timeouts++;
-	if (stuck) {
-		conn_note(c, "peer does not read");
-		conn_doom(c, WIRE_TIMEOUT);
-	} else if (c->kind == CONN_H1 && q && body_is_wanted(q)) {
-		q->body_fault = -ETIMEDOUT;
-		c->close_after = true;
-	} else if (c->kind == CONN_H1 && !q && !c->body_open && c->held_len) {
-		conn_note(c, "head did not come in time");
-		h1_refuse(c, 408, "the head did not come in time");
-	} else {
-		conn_doom(c, c->kind == CONN_RAW ? WIRE_DONE : WIRE_TIMEOUT);
-	}
-}
-
-static void h2_timed_out(struct conn *c)
-{
-	const struct wire_config *f = &c->server->config;
-	uint64_t now = now_of(c);
-	bool idle = !c->h2->count && c->since_ms + f->idle_ms <= now;
-	bool stuck = !out_is_empty(&c->out) && c->out_ms + f->write_ms <= now;
-
-	h2_check(c);
-	if (stuck || (idle && c->close_after))
-		timed_out(c);
-	else if (idle)
-		h2_goaway(c);
-}
-
-static void timer_work(void *ctx)
-{
-	struct conn *c = ctx;
-	uint64_t at;
-
-	c->working = true;
-	at = deadline(c);
-	if (at && at <= now_of(c)) {
-		if (c->kind == CONN_H2)
-			h2_timed_out(c);
-		else
-			timed_out(c);
-	}
-	if (c->kind != CONN_TLS)
-		progress(c);
-	work_end(c);
-}
-
-/* A timer that is early looks again; so it is left alone while bytes flow. */
-static void arm(struct conn *c)
-{
-	uint64_t at = deadline(c), now = now_of(c);
-
-	if (!at || (c->timer.loop && c->timer.at_ms <= at + 1))
-		return;
-	if (loop_timer_set(c->server->loop, &c->timer, at > now ? at - now : 0, timer_work, c) < 0)
-		conn_doom(c, WIRE_ABORTED);
 }
 
 /* ---- begin ---- */
@@ -544,6 +432,7 @@ int conn_create(struct wire_server *s, int fd, const struct wire_peer *peer, str
 		c->next->prev = c;
 	s->conns = c;
 	s->stats.conns++;
-	arm(c);
+	conn_idle(c, true); /* until it has said something */
+	conn_arm(c);
 	return 0;
 }

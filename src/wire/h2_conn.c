@@ -350,7 +350,8 @@ void h2_check(struct conn *c)
 	if (c->h2->check_ms > now)
 		return;
 	for (struct wire_req *q = c->h2->streams; q; q = q->next) {
-		if (!q->body_whole_in && body_is_wanted(q) && q->in_ms + f->body_ms <= now) {
+		if (!q->body_whole_in && body_is_wanted(q) && q->body_ms &&
+			q->in_ms + q->body_ms <= now) {
 			c->server->stats.timeouts++;
 			q->body_fault = -ETIMEDOUT;
 			req_touch(q);

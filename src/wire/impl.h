@@ -139,7 +139,8 @@ struct wire_req {
 	void (*whole)(void *ctx, struct wire_req *q, const char *data, size_t len, int r);
 	struct buf whole_data;
 	enum body_state body;
-	int body_fault; /* -EPROTO, -EMSGSIZE, -ETIMEDOUT, to be told */
+	uint32_t body_ms; /* how long it may stall; 0: for ever */
+	int body_fault;   /* -EPROTO, -EMSGSIZE, -ETIMEDOUT, to be told */
 
 	/* The reply */
 	enum reply_state reply;
@@ -195,6 +196,15 @@ void conn_linger(struct conn *c);
 /* Bytes that were read and could not be used yet. 0 or -ENOMEM */
 int conn_hold(struct conn *c, const char *data, size_t len);
 int conn_put(struct conn *c, const void *data, size_t len);
+
+/* Looks at everything: sends, finishes, goes on with what was held. */
+void conn_progress(struct conn *c);
+/* The end of any work: frees the connection when it is doomed. */
+void conn_work_end(struct conn *c);
+
+/* ---- conn_time.c ---- */
+/* Arms the timer for the next moment at which something must have happened. */
+void conn_arm(struct conn *c);
 
 /* ---- server.c ---- */
 /* One connection less: room for another, or the end of a drain. */

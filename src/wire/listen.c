@@ -119,19 +119,27 @@ static void accept_work(void *ctx, uint32_t events)
 		socklen_t len = sizeof(a);
 		int fd;
 
-		if (!server_has_room(s)) {
+		if (server_is_full(s) && !s->idle_old) {
 			listeners_rest(s);
 			return;
 		}
 		fd = accept4(l->fd, &a.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
+			/* Only now: nobody makes room for one who has not come. */
+			if (server_is_full(s))
+				server_drop_idle(s);
 			welcome(l, fd, &a);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			listeners_rest(s);
-		if (errno != ECONNABORTED && errno != EINTR && errno != EPROTO)
+		if (errno == ECONNABORTED || errno == EINTR || errno == EPROTO)
+			continue;
+		if (errno == EAGAIN)
 			return;
+		/* No descriptor, or no memory: one that is idle makes room. */
+		if (!server_drop_idle(s)) {
+			listeners_rest(s);
+			return;
+		}
 	}
 }
 

@@ -10,7 +10,8 @@ struct wire_server;
 void listeners_close(struct wire_server *s);
 /* Accepting was off for want of room or descriptors: on again. */
 void listeners_resume(struct wire_server *s);
-/* May one more connection be made? Closes one that is idle, if need be. */
-bool server_has_room(struct wire_server *s);
+bool server_is_full(const struct wire_server *s);
+/* Closes the connection that has been idle longest; false when none is. */
+bool server_drop_idle(struct wire_server *s);
 
 #endif

@@ -426,6 +426,7 @@ int wire_proxy_start(struct wire_req *q, const struct wire_stream_ops *ops, void
 		return r;
 	}
 	wire_on(q, &events, p);
+	wire_body_patience(q, 0); /* how slow is too slow, the far side decides */
 	if (!wire_upgrade_asked(q) &&
 		wire_body_accept(q, o->body_max ? o->body_max : UINT64_MAX) < 0) {
 		out_done(&p->to_far);

@@ -46,6 +46,7 @@ struct wire_req *req_create(struct conn *c)
 	q->path_raw = q->path = "/";
 	q->method_name = q->query = q->authority = q->host = "";
 	q->began_ns = clock_ns();
+	q->body_ms = c->server->config.body_ms;
 	buf_init(&q->head, WIRE_REPLY_HEAD_MAX);
 	buf_init(&q->text, WIRE_HEAD_MAX);
 	return q;

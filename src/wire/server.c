@@ -53,14 +53,17 @@ void wire_server_stats(const struct wire_server *s, struct wire_stats *ret)
 	*ret = s->stats;
 }
 
-bool server_has_room(struct wire_server *s)
+bool server_drop_idle(struct wire_server *s)
 {
-	if (s->stats.conns < s->config.conns_max)
-		return true;
 	if (!s->idle_old)
 		return false;
 	conn_destroy(s->idle_old, WIRE_DONE);
 	return true;
+}
+
+bool server_is_full(const struct wire_server *s)
+{
+	return s->stats.conns >= s->config.conns_max;
 }
 
 static void tell_drained(void *ctx)
@@ -97,7 +100,6 @@ void wire_server_drain(struct wire_server *s, uint64_t grace_ms, void (*done)(vo
 	s->drained_ctx = ctx;
 	listeners_close(s);
 	for (struct conn *c = s->conns; c; c = c->next) {
-		c->close_after = true;
 		if (c->kind == CONN_H2)
 			h2_goaway(c);
 		else if (c->is_idle)

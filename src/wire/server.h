@@ -182,6 +182,9 @@ int wire_body_accept(struct wire_req *q, uint64_t max);
  */
 int wire_body_whole(struct wire_req *q, size_t max,
 	void (*whole)(void *ctx, struct wire_req *q, const char *data, size_t len, int r));
+/* How long the peer may send nothing of a body that is waited for, in place of the server's
+ * body_ms; 0: for ever. For bodies that are conversations. */
+void wire_body_patience(struct wire_req *q, uint32_t ms);
 /* Back-pressure. No `body` or `body_end` between pause and resume. */
 void wire_body_pause(struct wire_req *q);
 void wire_body_resume(struct wire_req *q);

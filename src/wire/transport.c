@@ -61,7 +61,8 @@ ssize_t conn_read(struct conn *c, void *data, size_t len)
 
 bool conn_has_pending(const struct conn *c)
 {
-	return c->ssl && SSL_has_pending(c->ssl);
+	/* Not SSL_has_pending(): half a record would count, and wake us for ever. */
+	return c->ssl && SSL_pending(c->ssl) > 0;
 }
 
 static ssize_t tls_write(struct conn *c, const void *data, size_t len)

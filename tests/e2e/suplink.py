@@ -149,7 +149,10 @@ class Link:
     def _pump(self, timeout):
         if not select.select([self.sock], [], [], timeout)[0]:
             raise TimeoutError('the supervisor says nothing')
-        data, control, _, _ = self.sock.recvmsg(1 << 17, socket.CMSG_SPACE(16 * 4))
+        try:
+            data, control, _, _ = self.sock.recvmsg(1 << 17, socket.CMSG_SPACE(16 * 4))
+        except ConnectionResetError as e:
+            raise Closed('the supervisor has hung up') from e
         for level, kind, payload in control:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 got = array.array('i')

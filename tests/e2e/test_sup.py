@@ -3,6 +3,7 @@
 The tests are the daemon: they speak docs/SUPERVISOR.md over the socket (suplink.py).
 """
 import base64
+import contextlib
 import json
 import os
 import pathlib
@@ -445,8 +446,25 @@ def test_files_by_descriptor(sup):
     with pytest.raises(OSError):
         os.write(fd, b"x")
     os.close(fd)
-    # A second write without META leaves the attributes, with an empty one it removes them.
-    _, fd = opened_file(link, "WRITE", 0, PATH=frame.PATH or "/a", META=b"") if frame.PATH else (None, None)
+
+
+def test_many_files_at_once(sup):
+    """More than may be on their way: none is lost, none is mixed up."""
+    link = sup.link
+    link.run([SH, "-c", "for i in $(seq 300); do echo $i > f$i; done"])
+    streams = {link.open("READ", PASS_FD, PATH=f"/root/f{i}"): i for i in range(1, 301)}
+    time.sleep(0.2)
+    refused = 0
+    for stream, i in streams.items():
+        frame = link.take(stream)
+        if frame.name == "ERROR":
+            assert frame.ERRNO == 11
+            refused += 1
+            continue
+        assert os.read(frame.fds[0], 100) == b"%d\n" % i
+        os.close(frame.fds[0])
+        assert link.take(stream).name == "OK"
+    assert refused < 300
 
 
 def test_attributes_are_replaced(sup):
@@ -916,4 +934,44 @@ def test_a_fault_at_every_step_of_a_life(place, do):
             break
     assert n > 60
     sweep(place)
+    leaks.check()
+
+
+@pytest.mark.skipif(not FAULT.exists(), reason="this build has no ward-fault")
+@pytest.mark.parametrize("do", ["kill", 5])
+def test_a_fault_at_every_step_of_the_first_process(place, do):
+    """The sandbox is not made, the daemon is told why, and nothing is left."""
+    leaks = Leaks(place)
+    n, quiet = 0, 0
+    while quiet < 12:
+        n += 1
+        env = {"WARD_FAULT_AT": str(n), "WARD_FAULT_DO": str(do), "WARD_FAULT_SIDE": "child"}
+        sup = Sup(FAULT, place, env=env)
+        try:
+            sup.link.wait(lambda: sup.link.ended or sup.link.status and sup.link.status.STATE == RUNNING)
+            if not sup.link.ended:
+                out, _, last = sup.link.run(["/bin/echo", "whole"])
+                if last.name == "EXIT":  # otherwise it died after it was ready
+                    assert out == b"whole\n", f"a part is missing after call {n}"
+                    sup.link.call("STOP")
+                    quiet += 1
+            sup.link.until_ended()
+        except (Closed, BrokenPipeError):
+            # What was said before it hung up can still be read.
+            with contextlib.suppress(Closed):
+                sup.link.until_ended()
+            assert sup.link.ended, f"the supervisor closed without a word at call {n}"
+        finally:
+            sup.process.wait(30)
+            sup.link.close()
+            sup.stderr.close()
+        end = sup.link.ended
+        rec = json.load(open(sup.record_path()))
+        assert (rec["cause"], rec["detail"] or "") == (end.CAUSE, end.TEXT)
+        if end.TEXT != "stopped":
+            quiet = 0
+            assert rec["detail"]
+        for name in os.listdir(place / "run"):
+            os.unlink(place / "run" / name)
+    assert n > 30
     leaks.check()

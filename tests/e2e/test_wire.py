@@ -592,6 +592,15 @@ def test_idle_makes_room_at_the_limit(own_echo):
         s.close()
 
 
+def test_silent_connections_make_room_too(own_echo):
+    echo = own_echo("--conns", 10)
+    silent = [echo.connect() for _ in range(10)]
+    assert echo.stats()["conns"] <= 10
+    assert silent[0].recv(10) == b""
+    for s in silent:
+        s.close()
+
+
 def test_busy_connections_keep_their_place_at_the_limit(own_echo):
     echo = own_echo("--conns", 4)
     busy = [echo.connect() for _ in range(4)]
@@ -695,6 +704,19 @@ def test_drain_lets_requests_finish(tmp_path):
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", echo.port))
     assert not os.path.exists(echo.unix)
+    echo.stop()
+
+
+def test_drain_answers_a_head_that_is_on_its_way(tmp_path):
+    echo = Echo(tmp_path)
+    with echo.connect() as s, echo.connect() as silent:
+        s.sendall(b"GET /hello HTTP/1.1\r\nHo")
+        time.sleep(0.1)
+        echo.terminate()
+        assert read_all(silent) == b""
+        s.sendall(b"st: x\r\n\r\n")
+        answer = read_answer(read_all(s))
+        assert answer.body == b"hello\n" and answer.header("connection") == "close"
     echo.stop()
 
 

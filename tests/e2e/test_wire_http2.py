@@ -155,6 +155,43 @@ def test_tls_garbage_and_silence(tmp_path):
     echo.stop()
 
 
+def test_half_a_record_is_waited_for_asleep(tmp_path):
+    echo = Echo(tmp_path, tls=True)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing)
+    with socket.create_connection(("127.0.0.1", echo.tls), timeout=20) as s:
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                s.sendall(outgoing.read())
+                incoming.write(s.recv(65536))
+        tls.write(b"GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        record = outgoing.read()
+        s.sendall(record[:-20])
+
+        def ticks():
+            fields = open(f"/proc/{echo.process.pid}/stat").read().rsplit(") ", 1)[1].split()
+            return int(fields[11]) + int(fields[12])
+
+        time.sleep(0.2)
+        before = ticks()
+        time.sleep(2)
+        assert ticks() - before < 0.1 * os.sysconf("SC_CLK_TCK")  # a loop that spins takes all it can get
+        s.sendall(record[-20:])
+        data = b""
+        while b"hello" not in data:
+            incoming.write(s.recv(65536))
+            try:
+                data += tls.read(65536)
+            except ssl.SSLWantReadError:
+                pass
+    echo.stop()
+
+
 def test_reload_of_the_certificate(tmp_path):
     echo = Echo(tmp_path, tls=True)
 
@@ -418,6 +455,32 @@ def test_idle_connection_gets_goaway(tmp_path):
         assert c.answer(1) == (200, b"hello\n")
         assert c.until(GOAWAY)[3][4:8] == b"\0\0\0\0"
         assert c.next() is None
+    echo.stop()
+
+
+def test_pings_do_not_keep_an_idle_connection(tmp_path):
+    echo = Echo(tmp_path, "--idle-ms", 500, "--conns", 3)
+    with Client(echo.port) as c, Client(echo.port) as first:
+        first.send(frame(PING, 0, 0, b"12345678"))
+        assert first.until(PING)
+        # Nor does a ping keep its place when room is needed.
+        with echo.connect(), echo.connect():
+            assert echo.stats()["conns"] <= 3
+        c.s.settimeout(0.05)
+        got = []
+        end = time.monotonic() + 20
+        while time.monotonic() < end and GOAWAY not in got:
+            try:
+                c.send(frame(PING, 0, 0, b"12345678"))
+                f = c.next()
+                if f is None:
+                    break
+                got.append(f[0])
+            except socket.timeout:
+                pass
+            except (BrokenPipeError, ConnectionResetError):
+                break
+        assert time.monotonic() < end
     echo.stop()
 
 

@@ -234,6 +234,16 @@ def test_client_goes_away(front):
         assert not far.thread.is_alive()
 
 
+def test_slow_bodies_are_the_far_sides_business(tmp_path, back):
+    front = Echo(tmp_path, "--body-ms", 200)
+    with front.connect() as s:
+        s.sendall(b"POST /proxy/%d/whole HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nab" % back.port)
+        time.sleep(0.6)
+        s.sendall(b"cd")
+        assert read_answer(read_all(s)).body == b"abcd"
+    front.stop()
+
+
 def test_early_answer_to_a_long_upload(front):
     with Far(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nno\n") as far:
         s = front.connect()

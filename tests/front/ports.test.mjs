@@ -16,7 +16,7 @@ http.createServer((q, s) => {
   if (q.url === '/ticks') { let n = 0; const t = setInterval(() => { s.write('tick ' + n++ + '\\n'); if (n === 5) { clearInterval(t); s.end() } }, 100); return }
   if (q.url === '/sha') { const h = crypto.createHash('sha256'); q.on('data', (d) => h.update(d)); q.on('end', () => s.end(h.digest('hex'))); return }
   if (q.url === '/big') { s.end(Buffer.alloc(20000000, 'x')); return }
-  if (q.url === '/cut') { s.writeHead(200, { 'Content-Length': '100' }); s.write('x'); return s.destroy() }
+  if (q.url === '/cut') { s.writeHead(200, { 'Content-Length': '100' }); s.write('x'); return setTimeout(() => s.destroy(), 100) }
   s.writeHead(404); s.end()
 }).on('upgrade', (q, socket) => {
   const key = crypto.createHash('sha1').update(q.headers['sec-websocket-key'] + '258EAFA5-E914-47DA-95CA-C5AB0DC85B11').digest('base64')

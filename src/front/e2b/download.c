@@ -241,7 +241,7 @@ static void ask(struct call *c, struct link *l, unsigned flags)
 	struct proto_request q = { .type = PROTO_READ,
 		.flags = (uint16_t)(FILE_HOME | FILE_FULL | flags),
 		.path = f->path,
-		.user = c->user,
+		.user = call_owner(c),
 		.window = FRONT_OUT_HIGH };
 
 	f->c = c;

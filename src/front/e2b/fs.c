@@ -38,9 +38,10 @@ static struct order *order_begin(struct call *c, enum proto_type type, unsigned 
 		return NULL;
 	c->state = o;
 	c->on_ended = order_ended;
-	o->q = (struct proto_request){
-		.type = type, .flags = (uint16_t)(flags | FILE_HOME), .path = "", .user = c->user
-	};
+	o->q = (struct proto_request){ .type = type,
+		.flags = (uint16_t)(flags | FILE_HOME),
+		.path = "",
+		.user = call_owner(c) };
 	return call_parse(c, &o->doc) ? o : NULL;
 }
 

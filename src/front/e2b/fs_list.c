@@ -64,7 +64,8 @@ static void send_listing(struct call *c)
 	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX * 2);
-	qsort(s->items, s->count, sizeof(*s->items), compare);
+	if (s->count)
+		qsort(s->items, s->count, sizeof(*s->items), compare);
 	buf_add_str(&b, "{\"entries\":[");
 	for (size_t i = 0; i < s->count; i++) {
 		if (i)
@@ -157,7 +158,7 @@ static void on_root(void *arg, struct link_call *l, const struct link_done *d)
 	struct proto_request q = { .type = PROTO_LIST,
 		.flags = FILE_HOME | FILE_FULL,
 		.path = s->path,
-		.user = c->user,
+		.user = call_owner(c),
 		.depth = s->depth,
 		.window = FRONT_OUT_HIGH };
 	struct link *link = link_of(l);
@@ -182,9 +183,10 @@ static void go_list(struct call *c, struct link *l)
 {
 	static const struct link_handler handler = { .done = on_root, .failed = on_failed };
 	struct listing *s = c->state;
-	struct proto_request q = {
-		.type = PROTO_STAT, .flags = FILE_HOME | FILE_FULL, .path = s->path, .user = c->user
-	};
+	struct proto_request q = { .type = PROTO_STAT,
+		.flags = FILE_HOME | FILE_FULL,
+		.path = s->path,
+		.user = call_owner(c) };
 
 	call_request(c, 0, l, &q, &handler);
 }

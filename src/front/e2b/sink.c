@@ -140,7 +140,7 @@ static void open_file(struct call *c, struct link *l)
 		.flags = (uint16_t)(FILE_HOME | FILE_FULL | FILE_PARENTS |
 				    (s->plainly ? 0 : FILE_PASS_FD)),
 		.path = s->path,
-		.user = c->user,
+		.user = call_owner(c),
 		.meta = s->meta->data,
 		.meta_len = (uint32_t)s->meta->len,
 		.has_meta = true };

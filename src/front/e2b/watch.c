@@ -166,7 +166,7 @@ static void go_watch(struct call *c, struct link *l)
 	struct proto_request q = { .type = PROTO_STAT,
 		.flags = FILE_HOME | FILE_FULL,
 		.path = s->q.path,
-		.user = c->user };
+		.user = call_owner(c) };
 
 	call_request(c, 0, l, &q, &handler);
 }
@@ -181,7 +181,7 @@ void fs_watch(struct call *c)
 	c->state = s;
 	c->on_ended = stream_ended;
 	s->q.path = "";
-	s->q.user = c->user;
+	s->q.user = call_owner(c);
 	if (call_parse(c, &s->doc) &&
 		!call_failed(c, watch_read(s->doc, &s->q, &s->with_entry, &e), &e))
 		call_with_link(c, go_watch);

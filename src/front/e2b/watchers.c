@@ -194,7 +194,7 @@ static void go_create(struct call *c, struct link *l)
 	struct proto_request q = { .type = PROTO_STAT,
 		.flags = FILE_HOME | FILE_FULL,
 		.path = o->q.path,
-		.user = c->user };
+		.user = call_owner(c) };
 
 	call_request(c, 0, l, &q, &handler);
 }
@@ -226,7 +226,7 @@ void watcher_create(struct call *c)
 	c->state = o;
 	c->on_ended = create_ended;
 	o->q.path = "";
-	o->q.user = c->user;
+	o->q.user = call_owner(c);
 	if (count_of(c) >= FRONT_WATCHERS_MAX) {
 		call_fail_rpc(c, RPC_RESOURCE_EXHAUSTED, "the sandbox has %d watchers already",
 			FRONT_WATCHERS_MAX);
