@@ -25,16 +25,21 @@ static const struct row {
 	{ PROTO_HELLO, 0, true, TAG_BIT(VERSION), 0, request_hello },
 	{ PROTO_SHUTDOWN, 0, true, 0, TAG_BIT(GRACE_MS), request_shutdown },
 	{ PROTO_PROCS, 0, false, 0, TAG_BIT(WINDOW), request_procs },
-	{ PROTO_READ, 0, false, TAG_BIT(PATH), TAG_BIT(OFFSET) | TAG_BIT(LENGTH) | TAG_BIT(WINDOW),
-		request_read },
-	{ PROTO_WRITE, FILE_PARENTS | FILE_APPEND | FILE_NEW, false, TAG_BIT(PATH),
-		TAG_BIT(MODE) | TAG_BIT(USER), request_write },
-	{ PROTO_STAT, FILE_NOFOLLOW, false, TAG_BIT(PATH), 0, request_stat },
-	{ PROTO_LIST, 0, false, TAG_BIT(PATH), TAG_BIT(DEPTH) | TAG_BIT(WINDOW), request_list },
-	{ PROTO_MKDIR, FILE_PARENTS, false, TAG_BIT(PATH), TAG_BIT(MODE) | TAG_BIT(USER), request_mkdir },
-	{ PROTO_REMOVE, FILE_RECURSIVE, false, TAG_BIT(PATH), 0, request_remove },
-	{ PROTO_RENAME, 0, false, TAG_BIT(PATH) | TAG_BIT(TO), 0, request_rename },
-	{ PROTO_WATCH, FILE_RECURSIVE, false, TAG_BIT(PATH), TAG_BIT(WINDOW), request_watch },
+	{ PROTO_READ, FILE_HOME | FILE_FULL | FILE_PASS_FD, false, TAG_BIT(PATH), TAG_BIT(OFFSET) |
+		TAG_BIT(LENGTH) | TAG_BIT(WINDOW) | TAG_BIT(USER), request_read },
+	{ PROTO_WRITE, FILE_PARENTS | FILE_APPEND | FILE_NEW | FILE_HOME | FILE_FULL | FILE_PASS_FD, false,
+		TAG_BIT(PATH), TAG_BIT(MODE) | TAG_BIT(USER) | TAG_BIT(META), request_write },
+	{ PROTO_STAT, FILE_NOFOLLOW | FILE_HOME | FILE_FULL, false, TAG_BIT(PATH), TAG_BIT(USER),
+		request_stat },
+	{ PROTO_LIST, FILE_HOME | FILE_FULL, false, TAG_BIT(PATH), TAG_BIT(DEPTH) | TAG_BIT(WINDOW) |
+		TAG_BIT(USER), request_list },
+	{ PROTO_MKDIR, FILE_PARENTS | FILE_NEW | FILE_HOME | FILE_FULL, false, TAG_BIT(PATH),
+		TAG_BIT(MODE) | TAG_BIT(USER), request_mkdir },
+	{ PROTO_REMOVE, FILE_RECURSIVE | FILE_HOME, false, TAG_BIT(PATH), TAG_BIT(USER), request_remove },
+	{ PROTO_RENAME, FILE_PARENTS | FILE_HOME | FILE_FULL, false, TAG_BIT(PATH) | TAG_BIT(TO),
+		TAG_BIT(USER), request_rename },
+	{ PROTO_WATCH, FILE_RECURSIVE | FILE_HOME | FILE_FULL, false, TAG_BIT(PATH), TAG_BIT(WINDOW) |
+		TAG_BIT(USER), request_watch },
 	{ PROTO_DIAL, DIAL_V6, false, 0, TAG_BIT(PORT) | TAG_BIT(PATH) | TAG_BIT(WINDOW), request_dial },
 };
 /* clang-format on */

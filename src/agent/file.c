@@ -118,18 +118,56 @@ static int open_regular(const char *path, int flags, mode_t mode, struct stat *s
 	return take_fd(&fd);
 }
 
+/* OPENED of a file: what it is, as far as was asked. */
+static void opened(
+	struct agent *a, const struct request *q, const char *path, const struct stat *st, int give)
+{
+	bool full = q->flags & FILE_FULL;
+	struct msg m;
+
+	out_begin(a, &m, PROTO_OPENED, give >= 0 ? OPENED_FD : 0, q->id);
+	if (give >= 0)
+		out_give(a, &m, give);
+	if (full)
+		put_full(a, &m, path, st);
+	else if (q->type == PROTO_READ || (q->flags & (FILE_HOME | FILE_PASS_FD)))
+		put_file(&m, st);
+	put_path(&m, q, path);
+	out_end(a, &m);
+}
+
+/* Passes @fd on and is done with it: the bytes are the client's business. */
+static int pass(struct agent *a, const struct request *q, const char *path, const struct stat *st,
+	int *fd, struct err *e)
+{
+	int r = out_can_give(a, e);
+
+	if (r < 0)
+		return r;
+	opened(a, q, path, st, take_fd(fd));
+	out_simple(a, PROTO_OK, 0, q->id);
+	return 0;
+}
+
 int request_read(struct agent *a, const struct request *q, struct err *e)
 {
 	uint64_t offset = values_num(q->v, TAG_OFFSET, 0);
-	struct stat st;
-	own_fd int fd = open_regular(q->v->text[TAG_PATH], O_RDONLY, 0, &st, e);
+	char room[WARD_PATH_MAX];
+	const char *path;
+	own_fd int fd = -1;
 	struct stream *s;
-	struct msg m;
+	struct stat st;
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
+	if (r < 0)
+		return r;
+	fd = open_regular(path, O_RDONLY, 0, &st, e);
 	if (fd < 0)
 		return fd;
 	if (offset > INT64_MAX || (offset && lseek(fd, (off_t)offset, SEEK_SET) < 0))
 		return err_say(e, EINVAL, "offset %llu", (unsigned long long)offset);
+	if (q->flags & FILE_PASS_FD)
+		return pass(a, q, path, &st, &fd, e);
 	s = stream_open(
 		a, q->id, &read_ops, (uint32_t)values_num(q->v, TAG_WINDOW, FLOW_WINDOW), e);
 	if (!s)
@@ -137,9 +175,7 @@ int request_read(struct agent *a, const struct request *q, struct err *e)
 	s->out[0].fd = take_fd(&fd);
 	s->out[0].open = true;
 	s->left = values_num(q->v, TAG_LENGTH, UINT64_MAX);
-	out_begin(a, &m, PROTO_OPENED, 0, s->id);
-	put_file(&m, &st);
-	out_end(a, &m);
+	opened(a, q, path, &st, -1);
 	return 0;
 }
 
@@ -195,13 +231,13 @@ static const struct stream_ops write_ops = {
 };
 
 /* Who shall own what is made; NULL in @ret_who: leave it. */
-static int owner_of(const struct request *q, struct identity *who, const struct identity **ret_who,
-	struct err *e)
+static int owner_of(struct agent *a, const struct request *q, struct identity *who,
+	const struct identity **ret_who, struct err *e)
 {
 	const char *user = values_text(q->v, TAG_USER);
 
 	*ret_who = user ? who : NULL;
-	return user ? user_resolve(user, who, e) : 0;
+	return user ? user_known(a, user, who, e) : 0;
 }
 
 static int mode_of(const struct request *q, mode_t absent, mode_t *ret_mode, struct err *e)
@@ -250,18 +286,27 @@ static int make_parents(const char *path, const struct identity *who, struct err
 	return 0;
 }
 
-int request_write(struct agent *a, const struct request *q, struct err *e)
+/* Owner, mode and attributes, before anybody can write through it. */
+static int dress(const struct request *q, const char *path, int fd, const struct identity *owner,
+	mode_t mode, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
+	if (owner && fchown(fd, owner->uid, owner->gid) < 0)
+		return err_set(e, errno, "owner of '%.200s'", path);
+	if (values_has(q->v, TAG_MODE) && fchmod(fd, mode) < 0)
+		return err_set(e, errno, "mode of '%.200s'", path);
+	return meta_set(fd, q->v, e);
+}
+
+static int open_to_write(
+	struct agent *a, const struct request *q, const char *path, struct stat *st, struct err *e)
+{
 	int flags = O_WRONLY | O_CREAT, r;
 	const struct identity *owner;
 	struct identity who;
-	struct stream *s;
-	struct stat st;
 	mode_t mode = 0;
 	own_fd int fd = -1;
 
-	r = owner_of(q, &who, &owner, e);
+	r = owner_of(a, q, &who, &owner, e);
 	if (r == 0)
 		r = mode_of(q, MODE_FILE, &mode, e);
 	if (r == 0 && (q->flags & FILE_PARENTS))
@@ -270,71 +315,136 @@ int request_write(struct agent *a, const struct request *q, struct err *e)
 		return r;
 	flags |= q->flags & FILE_APPEND ? O_APPEND : O_TRUNC;
 	flags |= q->flags & FILE_NEW ? O_EXCL : 0;
-	fd = open_regular(path, flags, mode, &st, e);
+	fd = open_regular(path, flags, mode, st, e);
 	if (fd < 0)
 		return fd;
-	if (owner && fchown(fd, owner->uid, owner->gid) < 0)
-		return err_set(e, errno, "owner of '%.200s'", path);
-	if (values_has(q->v, TAG_MODE) && fchmod(fd, mode) < 0)
-		return err_set(e, errno, "mode of '%.200s'", path);
+	r = dress(q, path, fd, owner, mode, e);
+	if (r == 0 && fstat(fd, st) < 0)
+		r = err_set(e, errno, "'%.200s'", path);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+int request_write(struct agent *a, const struct request *q, struct err *e)
+{
+	char room[WARD_PATH_MAX];
+	const char *path;
+	own_fd int fd = -1;
+	struct stream *s;
+	struct stat st;
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
+
+	if (r == 0 && (q->flags & FILE_PASS_FD))
+		r = out_can_give(a, e);
+	if (r < 0)
+		return r;
+	fd = open_to_write(a, q, path, &st, e);
+	if (fd < 0)
+		return fd;
+	if (q->flags & FILE_PASS_FD)
+		return pass(a, q, path, &st, &fd, e);
 	s = stream_open(a, q->id, &write_ops, FLOW_WINDOW, e);
 	if (!s)
 		return -EAGAIN;
 	s->in_fd = take_fd(&fd);
 	s->bytes = 0;
-	out_simple(a, PROTO_OPENED, 0, s->id);
+	opened(a, q, path, &st, -1);
 	return 0;
 }
 
-int request_stat(struct agent *a, const struct request *q, struct err *e)
+static int answer_stat(struct agent *a, const struct request *q, const char *path, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
+	bool full = q->flags & FILE_FULL, no_follow = full || (q->flags & FILE_NOFOLLOW);
 	char link[WARD_PATH_MAX];
 	ssize_t n = -1;
 	struct stat st;
 	struct msg m;
 
-	if (fstatat(AT_FDCWD, path, &st, q->flags & FILE_NOFOLLOW ? AT_SYMLINK_NOFOLLOW : 0) < 0)
+	if (fstatat(AT_FDCWD, path, &st, no_follow ? AT_SYMLINK_NOFOLLOW : 0) < 0)
 		return err_set(e, errno, "'%.200s'", path);
-	if (S_ISLNK(st.st_mode))
+	if (S_ISLNK(st.st_mode) && !full)
 		n = readlink(path, link, sizeof(link) - 1);
 	out_begin(a, &m, PROTO_OK, 0, q->id);
-	put_file(&m, &st);
+	if (full)
+		put_full(a, &m, path, &st);
+	else
+		put_file(&m, &st);
 	if (n > 0) {
 		link[n] = '\0';
 		msg_text(&m, TAG_LINK, link);
 	}
+	put_path(&m, q, path);
+	out_end(a, &m);
+	return 0;
+}
+
+int request_stat(struct agent *a, const struct request *q, struct err *e)
+{
+	char room[WARD_PATH_MAX];
+	const char *path;
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
+
+	return r < 0 ? r : answer_stat(a, q, path, e);
+}
+
+/* OK of a request that has made or moved @path. */
+static int answer_made(struct agent *a, const struct request *q, const char *path, struct err *e)
+{
+	struct msg m;
+
+	if (q->flags & FILE_FULL)
+		return answer_stat(a, q, path, e);
+	out_begin(a, &m, PROTO_OK, 0, q->id);
+	put_path(&m, q, path);
 	out_end(a, &m);
 	return 0;
 }
 
 int request_mkdir(struct agent *a, const struct request *q, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
 	bool parents = q->flags & FILE_PARENTS;
 	const struct identity *owner;
+	char room[WARD_PATH_MAX];
 	struct identity who;
+	const char *path;
+	struct stat st;
 	mode_t mode = 0;
-	int r;
+	int r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
-	r = owner_of(q, &who, &owner, e);
+	if (r == 0)
+		r = owner_of(a, q, &who, &owner, e);
 	if (r == 0)
 		r = mode_of(q, MODE_DIR, &mode, e);
 	if (r == 0 && parents)
 		r = make_parents(path, owner, e);
 	if (r == 0)
-		r = make_dir(path, mode, owner, parents, e);
-	if (r < 0)
-		return r;
-	out_simple(a, PROTO_OK, 0, q->id);
-	return 0;
+		r = make_dir(path, mode, owner, parents && !(q->flags & FILE_NEW), e);
+	/* Whoever asks for a new one wants to know what is there instead. */
+	if (r == -EEXIST && (q->flags & FILE_NEW) && stat(path, &st) == 0 && !S_ISDIR(st.st_mode))
+		return err_set(e, ENOTDIR, "'%.200s'", path);
+	return r < 0 ? r : answer_made(a, q, path, e);
 }
 
 int request_rename(struct agent *a, const struct request *q, struct err *e)
 {
-	if (rename(q->v->text[TAG_PATH], q->v->text[TAG_TO]) < 0)
-		return err_set(e, errno, "renaming '%.100s' to '%.100s'", q->v->text[TAG_PATH],
-			q->v->text[TAG_TO]);
-	out_simple(a, PROTO_OK, 0, q->id);
-	return 0;
+	char from_room[WARD_PATH_MAX], to_room[WARD_PATH_MAX];
+	const struct identity *owner;
+	const char *from, *to;
+	struct identity who;
+	struct stat st;
+	int r = path_of_user(a, q, TAG_PATH, from_room, &from, e);
+
+	if (r == 0)
+		r = path_of_user(a, q, TAG_TO, to_room, &to, e);
+	if (r == 0)
+		r = owner_of(a, q, &who, &owner, e);
+	/* Nothing is made for a source that is not there. */
+	if (r == 0 && (q->flags & FILE_PARENTS) && lstat(from, &st) < 0)
+		r = err_set(e, errno, "'%.200s'", from);
+	if (r == 0 && (q->flags & FILE_PARENTS))
+		r = make_parents(to, owner, e);
+	if (r < 0)
+		return r;
+	if (rename(from, to) < 0)
+		return err_set(e, errno, "renaming '%.100s' to '%.100s'", from, to);
+	return answer_made(a, q, to, e);
 }

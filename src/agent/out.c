@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "agent/state.h"
 
@@ -66,6 +68,28 @@ void out_end(struct agent *a, struct msg *m)
 		return;
 	}
 	a->out_len += (uint32_t)n;
+	a->out_count += (uint32_t)n;
+}
+
+int out_can_give(struct agent *a, struct err *e)
+{
+	int domain = 0;
+	socklen_t len = sizeof(domain);
+
+	if (getsockopt(a->channel, SOL_SOCKET, SO_DOMAIN, &domain, &len) < 0 || domain != AF_UNIX)
+		return err_say(e, EOPNOTSUPP, "this channel passes no descriptors");
+	if (a->give_count == GIVES_MAX)
+		out_flush(a);
+	if (a->give_count == GIVES_MAX)
+		return err_say(e, EAGAIN, "%d files are on their way already", GIVES_MAX);
+	return 0;
+}
+
+void out_give(struct agent *a, const struct msg *m, int fd)
+{
+	(void)m;
+	a->gives[a->give_count].at = a->out_count;
+	a->gives[a->give_count++].fd = fd;
 }
 
 uint8_t *out_data_space(struct agent *a, uint32_t *ret_cap)
@@ -86,6 +110,7 @@ void out_data(struct agent *a, uint32_t stream, uint16_t flags, uint32_t len)
 {
 	frame_put_head(a->out + a->out_len, len, PROTO_DATA, flags, stream);
 	a->out_len += FRAME_HEAD + len;
+	a->out_count += FRAME_HEAD + len;
 }
 
 void out_simple(struct agent *a, enum proto_type type, uint16_t flags, uint32_t stream)
@@ -106,15 +131,51 @@ void out_error(struct agent *a, uint32_t stream, uint16_t flags, const struct er
 	out_end(a, &m);
 }
 
+/* Apart, so that the way without descriptors stays one plain send. */
+static __attribute__((noinline)) ssize_t send_giving(struct agent *a)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	uint64_t at = a->out_count - (a->out_len - a->out_at);
+	struct iovec iov = { a->out + a->out_at, (size_t)(a->gives[0].at - at) };
+	struct msghdr msg = { .msg_iov = &iov };
+	ssize_t n;
+
+	msg.msg_iovlen = 1;
+	if (!iov.iov_len) {
+		iov.iov_len =
+			a->give_count > 1 ? (size_t)(a->gives[1].at - at) : a->out_len - a->out_at;
+		memset(&control, 0, sizeof(control));
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control.room);
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(&control.head), &a->gives[0].fd, sizeof(int));
+	}
+	n = sendmsg(a->channel, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n > 0 && msg.msg_controllen) {
+		close(a->gives[0].fd);
+		a->give_count--;
+		memmove(a->gives, a->gives + 1, a->give_count * sizeof(a->gives[0]));
+	}
+	return n;
+}
+
 void out_flush(struct agent *a)
 {
 	while (a->out_at < a->out_len && !a->dead) {
-		ssize_t n = send(a->channel, a->out + a->out_at, a->out_len - a->out_at,
-			MSG_DONTWAIT | MSG_NOSIGNAL);
+		ssize_t n = a->give_count
+				    ? send_giving(a)
+				    : send(a->channel, a->out + a->out_at, a->out_len - a->out_at,
+					      MSG_DONTWAIT | MSG_NOSIGNAL);
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		/* ETOOMANYREFS: descriptors that nobody has received yet are counted. */
+		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == ETOOMANYREFS))
 			return;
 		if (n < 0)
 			a->dead = a->over = true;

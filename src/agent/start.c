@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "agent/process.h"
@@ -20,7 +21,8 @@
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 enum {
-	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN,
+	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN |
+		      START_HOME,
 	EXTRA_STRINGS = 8, /* the free slot, two NULLs, HOME, USER, LOGNAME */
 };
 
@@ -269,6 +271,13 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 	}
 }
 
+static bool is_dir(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Opens the stream and runs; takes @passed. Negative: dispatch answers with @e. */
 static int begin(struct agent *a, struct start *st, const struct passed *passed, struct err *e)
 {
@@ -276,13 +285,15 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 	struct identity who;
 	struct stream *s;
 
-	if (st->user && user_resolve(st->user, &who, e) < 0) {
+	if (st->user && user_known(a, st->user, &who, e) < 0) {
 		close_all(passed->fds, passed->count);
 		start_failed(a, st, START_STEP_USER, e->code, e->msg);
 		return 0;
 	}
 	if (st->user)
 		add_user_env(st, &who);
+	if (st->user && (st->flags & START_HOME) && !st->cwd)
+		st->cwd = is_dir(who.home) ? who.home : "/";
 	s = stream_open(a, st->id, fds ? &process_fds_ops : &process_ops,
 		st->window ? st->window : FLOW_WINDOW, e);
 	if (!s) {
@@ -305,6 +316,8 @@ static int check_start(
 		return err_say(e, EINVAL, "START with descriptors has no terminal and no pipes");
 	if ((st->flags & START_PTY) && (st->flags & START_NULL_STDIN))
 		return err_say(e, EINVAL, "a terminal is also stdin");
+	if ((st->flags & START_HOME) && !st->user)
+		return err_say(e, EINVAL, "START in a home needs a USER");
 	if (passed->count != ((st->flags & START_STDIO_FDS) ? STDIO : 0))
 		return err_say(e, EINVAL, "%u descriptors came with START", passed->count);
 	return 0;

@@ -21,16 +21,19 @@
  */
 enum {
 	OUT_BYTES = 256 * 1024,  /* frames that the channel did not take yet */
-	OUT_RESERVE = 16 * 1024, /* kept free of data, for replies; more than any one of them */
+	OUT_RESERVE = 32 * 1024, /* kept free of data, for replies; more than any one of them */
 	CHILD_STACK = 62 * 1024, /* between clone and exec; not whole pages, see struct agent */
 	STDIO = 3,
 	PASSED_MAX = 2, /* sets of descriptors whose START has not been read whole */
+	GIVES_MAX = 16, /* descriptors on their way to the client */
+	NAMES_MAX = 16, /* users and groups whose names are remembered */
 	STRINGS_SMALL =
 		FRAME_PAYLOAD_MAX / 7 + 8, /* args and env that fit into one frame, and more */
 	POLLS_MAX = 1 + 3 * AGENT_STREAMS_MAX,
 };
 
 struct agent;
+struct identity;
 struct stream;
 
 enum stream_kind {
@@ -104,6 +107,13 @@ struct passed {
 	unsigned count;
 };
 
+/* The name of a uid or gid; "" when it has none. */
+struct name {
+	bool known, group;
+	uint32_t id;
+	char text[64];
+};
+
 /* A START whose fields come in several frames. */
 struct parts {
 	uint8_t *mem;
@@ -135,6 +145,17 @@ struct agent {
 	struct passed passed[PASSED_MAX];
 	struct parts parts;
 	uint32_t out_at, out_len;
+	uint64_t out_count; /* bytes ever put into out[] */
+	struct {
+		uint64_t at; /* goes with this byte */
+		int fd;
+	} gives[GIVES_MAX];
+	unsigned give_count;
+	unsigned names_turn;
+	uint64_t names_stamp;
+	struct name names[NAMES_MAX];
+	char last_user[64]; /* as it was written; "": none */
+	struct identity *last_who;
 
 	struct stream streams[AGENT_STREAMS_MAX];
 	struct frame_reader in;
@@ -185,6 +206,11 @@ uint8_t *out_data_space(struct agent *a, uint32_t *ret_cap);
 void out_data(struct agent *a, uint32_t stream, uint16_t flags, uint32_t len);
 void out_simple(struct agent *a, enum proto_type type, uint16_t flags, uint32_t stream);
 void out_error(struct agent *a, uint32_t stream, uint16_t flags, const struct err *e);
+/* Whether a descriptor can go along now: 0, -EAGAIN, or -EOPNOTSUPP on a channel that takes none.
+ */
+int out_can_give(struct agent *a, struct err *e);
+/* OPENED is being written: @fd (taken) goes with it. */
+void out_give(struct agent *a, const struct msg *m, int fd);
 void out_flush(struct agent *a);      /* as much as the channel takes */
 void out_flush_wait(struct agent *a); /* all of it, or until the client is gone */
 
@@ -229,5 +255,17 @@ void kill_rest(struct agent *a); /* not PID 1: kills and reaps every descendant 
 /* file.c */
 struct stat;
 void put_file(struct msg *m, const struct stat *st);
+
+/* info.c */
+/* What FILE_FULL tells of @path; @lst is of the path itself. */
+void put_full(struct agent *a, struct msg *m, const char *path, const struct stat *lst);
+/* user_resolve(), remembering the last one while the files stay as they are. */
+int user_known(struct agent *a, const char *text, struct identity *ret, struct err *e);
+/* Does what META says, if it is there. */
+int meta_set(int fd, const struct values *v, struct err *e);
+/* The path that @tag means: as it is, or with FILE_HOME as USER means it, in @room. */
+int path_of_user(struct agent *a, const struct request *q, enum proto_tag tag,
+	char room[WARD_PATH_MAX], const char **ret, struct err *e);
+void put_path(struct msg *m, const struct request *q, const char *path); /* with FILE_HOME */
 
 #endif

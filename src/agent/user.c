@@ -241,3 +241,32 @@ int user_resolve(const char *text, struct identity *ret, struct err *e)
 {
 	return user_resolve_in("/etc/passwd", "/etc/group", text, ret, e);
 }
+
+void user_name(uint32_t uid, char out[USER_NAME])
+{
+	struct identity who;
+	char text[16];
+
+	out[0] = '\0';
+	if (str_fmt(text, sizeof(text), "%u", uid) == 0 && find_user("/etc/passwd", text, &who) > 0)
+		str_copy(out, USER_NAME, who.name);
+}
+
+void user_group_name(uint32_t gid, char out[USER_NAME])
+{
+	char *f[FIELDS_MAX];
+	struct lines l;
+	unsigned count;
+	uint32_t n;
+
+	out[0] = '\0';
+	if (lines_open(&l, "/etc/group") < 0)
+		return;
+	while (lines_next(&l, f, &count) > 0) {
+		if (count < 3 || !number(f[2], &n) || n != gid)
+			continue;
+		str_copy(out, USER_NAME, f[0]);
+		break;
+	}
+	close(l.fd);
+}

@@ -2,6 +2,7 @@
 #ifndef WARD_AGENT_USER_H
 #define WARD_AGENT_USER_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -26,6 +27,10 @@ struct identity {
  * group.
  */
 int user_resolve(const char *text, struct identity *ret, struct err *e);
+
+/* The name of a number, or "". */
+void user_name(uint32_t uid, char out[USER_NAME]);
+void user_group_name(uint32_t gid, char out[USER_NAME]);
 
 /* The same over other files, for tests. */
 int user_resolve_in(const char *passwd, const char *group, const char *text, struct identity *ret,

@@ -30,6 +30,7 @@ struct walk {
 	unsigned depth, max_depth; /* levels[depth] is read now, through dir */
 	struct level levels[AGENT_WALK_DEPTH_MAX];
 	struct dirents dir;       /* its fd is that of the level */
+	bool full, tell_top;      /* FILE_FULL, FILE_HOME */
 	char path[WARD_PATH_MAX]; /* from the top to the level, no slash at the end */
 	char top[WARD_PATH_MAX];  /* as the client named it */
 };
@@ -94,10 +95,15 @@ static int send_entry(struct agent *a, struct stream *s, const char *name, mode_
 		return -errno;
 	if (entry_path(w, name, path, sizeof(path)) < 0)
 		return -ENAMETOOLONG;
-	if (S_ISLNK(st.st_mode))
+	if (S_ISLNK(st.st_mode) && !w->full)
 		n = readlinkat(w->dir.fd, name, link, sizeof(link) - 1);
+	if (w->full && str_fmt(link, sizeof(link), "%s/%s", w->top, path) < 0)
+		return -ENAMETOOLONG;
 	out_begin(a, &m, PROTO_ENTRY, 0, s->id);
-	put_file(&m, &st);
+	if (w->full)
+		put_full(a, &m, link, &st);
+	else
+		put_file(&m, &st);
 	msg_text(&m, TAG_NAME, path);
 	if (n > 0) {
 		link[n] = '\0';
@@ -121,6 +127,24 @@ static void list_trouble(struct agent *a, struct stream *s, const char *name, in
 	out_error(a, s->id, ERROR_SOFT, &e);
 }
 
+/* OK, with what the top turned out to be. */
+static void list_end(struct agent *a, struct stream *s)
+{
+	char top[WARD_PATH_MAX];
+	uint32_t id = s->id;
+	struct msg m;
+
+	if (!s->walk->tell_top) {
+		stream_finish(a, s, NULL);
+		return;
+	}
+	memcpy(top, s->walk->top, sizeof(top));
+	stream_close(a, s);
+	out_begin(a, &m, PROTO_OK, 0, id);
+	msg_text(&m, TAG_PATH, top);
+	out_end(a, &m);
+}
+
 /* One step; 1: go on, 0: wait, negative: the stream is closed. */
 static int list_step(struct agent *a, struct stream *s)
 {
@@ -136,7 +160,7 @@ static int list_step(struct agent *a, struct stream *s)
 		return -1;
 	}
 	if (r == 0 && w->depth == 0) {
-		stream_finish(a, s, NULL);
+		list_end(a, s);
 		return -1;
 	}
 	if (r == 0) {
@@ -187,10 +211,9 @@ static const struct stream_ops list_ops = {
 };
 
 /* A stream with a walk that stands at the beginning of directory @fd; takes @fd. */
-static int walk_open(struct agent *a, const struct request *q, const struct stream_ops *ops, int fd,
-	struct err *e)
+static int walk_open(struct agent *a, const struct request *q, const struct stream_ops *ops,
+	const char *path, int fd, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
 	struct walk *w = room_take(sizeof(*w));
 	struct stream *s = NULL;
 	int r = w ? str_copy(w->top, sizeof(w->top), path) : -ENOMEM;
@@ -205,6 +228,8 @@ static int walk_open(struct agent *a, const struct request *q, const struct stre
 	}
 	w->levels[0] = (struct level){ .fd = fd };
 	w->max_depth = (unsigned)values_num(q->v, TAG_DEPTH, 1);
+	w->full = q->flags & FILE_FULL;
+	w->tell_top = q->flags & FILE_HOME;
 	dirents_init(&w->dir, fd);
 	s->walk = w;
 	s->out[0].open = true;
@@ -213,10 +238,13 @@ static int walk_open(struct agent *a, const struct request *q, const struct stre
 
 int request_list(struct agent *a, const struct request *q, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
 	uint64_t depth = values_num(q->v, TAG_DEPTH, 1);
-	int fd;
+	char room[WARD_PATH_MAX];
+	const char *path;
+	int fd, r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
+	if (r < 0)
+		return r;
 	if (depth < 1 || depth > AGENT_WALK_DEPTH_MAX)
 		return err_say(e, EINVAL, "a depth is 1 to %d", AGENT_WALK_DEPTH_MAX);
 	if (values_num(q->v, TAG_WINDOW, FLOW_WINDOW) < ENTRY_WINDOW_MIN)
@@ -224,7 +252,7 @@ int request_list(struct agent *a, const struct request *q, struct err *e)
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_set(e, errno, "opening directory '%.200s'", path);
-	return walk_open(a, q, &list_ops, fd, e);
+	return walk_open(a, q, &list_ops, path, fd, e);
 }
 
 /* The directory being read is empty now: remove it, and go on above. */
@@ -296,17 +324,20 @@ static const struct stream_ops remove_ops = {
 
 int request_remove(struct agent *a, const struct request *q, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
+	char room[WARD_PATH_MAX];
+	const char *path;
 	struct stat st;
-	int fd;
+	int fd, r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
+	if (r < 0)
+		return r;
 	if (lstat(path, &st) < 0)
 		return err_set(e, errno, "'%.200s'", path);
 	if (S_ISDIR(st.st_mode) && (q->flags & FILE_RECURSIVE)) {
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			return err_set(e, errno, "opening directory '%.200s'", path);
-		return walk_open(a, q, &remove_ops, fd, e);
+		return walk_open(a, q, &remove_ops, path, fd, e);
 	}
 	if (unlinkat(AT_FDCWD, path, S_ISDIR(st.st_mode) ? AT_REMOVEDIR : 0) < 0)
 		return err_set(e, errno, "removing '%.200s'", path);

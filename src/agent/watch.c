@@ -25,6 +25,7 @@
 enum {
 	STEPS_PER_TURN = 128,
 	EVENT_ROOM = WARD_PATH_MAX + 64, /* credit that any one event needs at most */
+	FULL_ROOM = EVENT_ROOM + WARD_PATH_MAX + META_BYTES_MAX + 512, /* the same with FILE_FULL */
 	EVENTS = IN_CREATE | IN_MOVED_TO | IN_MODIFY | IN_DELETE | IN_MOVED_FROM | IN_ATTRIB |
 		 IN_DELETE_SELF | IN_MOVE_SELF,
 };
@@ -40,7 +41,7 @@ struct watched {
 };
 
 struct watch {
-	bool recursive, armed;
+	bool recursive, armed, full, tell_top;
 	unsigned top; /* slots in use are below */
 	int reading;  /* the slot whose directory is being read; -1 */
 	struct dirents dir;
@@ -102,7 +103,19 @@ static void fail(struct agent *a, struct stream *s, int code, const char *what)
 
 static bool has_credit(struct agent *a, const struct stream *s)
 {
-	return s->out[0].flow.credit >= EVENT_ROOM && out_ready(a);
+	return s->out[0].flow.credit >= (uint32_t)(s->watch->full ? FULL_ROOM : EVENT_ROOM) &&
+	       out_ready(a);
+}
+
+/* What it is now; nothing when it is gone already. */
+static void put_event_file(
+	struct agent *a, struct stream *s, struct msg *m, unsigned slot, const char *name)
+{
+	char path[WARD_PATH_MAX];
+	struct stat st;
+
+	if (full_path(s->watch, slot, name, path, sizeof(path)) == 0 && lstat(path, &st) == 0)
+		put_full(a, m, path, &st);
 }
 
 static void send_event(
@@ -119,6 +132,10 @@ static void send_event(
 	out_begin(a, &m, PROTO_EVENT, 0, s->id);
 	msg_u32(&m, TAG_CHANGE, change);
 	msg_text(&m, TAG_NAME, path);
+	if (s->watch->full && *name &&
+		(change == CHANGE_CREATED || change == CHANGE_WRITTEN ||
+			change == CHANGE_ATTRIBUTES))
+		put_event_file(a, s, &m, slot, name);
 	flow_take(&s->out[0].flow, (uint32_t)(m.len - FRAME_HEAD));
 	out_end(a, &m);
 }
@@ -345,6 +362,16 @@ static int event_step(struct agent *a, struct stream *s)
 	return s->ops == ops ? 1 : -1;
 }
 
+static void send_opened(struct agent *a, struct stream *s)
+{
+	struct msg m;
+
+	out_begin(a, &m, PROTO_OPENED, 0, s->id);
+	if (s->watch->tell_top)
+		msg_text(&m, TAG_PATH, s->watch->path);
+	out_end(a, &m);
+}
+
 /* One step of whatever there is to do; as event_step(). */
 static int watch_step(struct agent *a, struct stream *s)
 {
@@ -362,7 +389,7 @@ static int watch_step(struct agent *a, struct stream *s)
 		return 0;
 	if (!w->armed) {
 		w->armed = true;
-		out_simple(a, PROTO_OPENED, 0, s->id);
+		send_opened(a, s);
 	}
 	return event_step(a, s);
 }
@@ -401,13 +428,16 @@ static const struct stream_ops watch_ops = {
 
 int request_watch(struct agent *a, const struct request *q, struct err *e)
 {
-	const char *path = q->v->text[TAG_PATH];
 	uint64_t window = values_num(q->v, TAG_WINDOW, FLOW_WINDOW);
+	char room[WARD_PATH_MAX];
+	const char *path;
 	own_fd int fd = -1;
 	struct stream *s;
 	struct watch *w;
-	int wd;
+	int wd, r = path_of_user(a, q, TAG_PATH, room, &path, e);
 
+	if (r < 0)
+		return r;
 	if (window < ENTRY_WINDOW_MIN)
 		return err_say(e, EINVAL, "a watch needs a window of %d bytes", ENTRY_WINDOW_MIN);
 	fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
@@ -427,6 +457,8 @@ int request_watch(struct agent *a, const struct request *q, struct err *e)
 		return e->code ? -e->code : err_set(e, ENAMETOOLONG, "'%.60s...'", path);
 	}
 	w->recursive = q->flags & FILE_RECURSIVE;
+	w->full = q->flags & FILE_FULL;
+	w->tell_top = q->flags & FILE_HOME;
 	w->reading = -1;
 	w->top = 1;
 	w->dirs[0] = (struct watched){

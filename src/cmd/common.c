@@ -162,3 +162,52 @@ bool cmd_colour(FILE *f)
 
 	return isatty(fileno(f)) && !(no && *no) && !(term && str_eq(term, "dumb"));
 }
+
+int cmd_value(char **argv, int *at, const char *name, const char **ret, struct err *e)
+{
+	const char *rest = str_after(argv[*at], name);
+
+	if (!rest || (*rest && *rest != '='))
+		return 0;
+	if (*rest) {
+		*ret = rest + 1;
+		return 1;
+	}
+	if (!argv[*at + 1])
+		return err_say(e, EINVAL, "%s needs a value", name);
+	*ret = argv[++*at];
+	return 1;
+}
+
+static void list_verbs(const struct cmd_verb *verbs, unsigned count, char *out, size_t cap)
+{
+	size_t at = 0;
+
+	out[0] = '\0';
+	for (unsigned i = 0; i < count && at < cap; i++)
+		at += (size_t)snprintf(out + at, cap - at, "%s%s",
+			i == 0           ? ""
+			: i + 1 == count ? " or "
+					 : ", ",
+			verbs[i].name);
+}
+
+int cmd_verbs(const char *name, const struct cmd_verb *verbs, unsigned count, int argc, char **argv,
+	const struct globals *g)
+{
+	char words[128];
+
+	for (int i = 1; i < argc; i++) {
+		if (str_eq(argv[i], "--help")) {
+			fputs(cmd_help_text(name), stdout);
+			return 0;
+		}
+	}
+	list_verbs(verbs, count, words, sizeof(words));
+	if (argc < 2)
+		return cmd_usage(name, "say what to do: %s; see 'ward help %s'", words, name);
+	for (unsigned i = 0; i < count; i++)
+		if (str_eq(verbs[i].name, argv[1]))
+			return verbs[i].fn(argc - 1, argv + 1, g);
+	return cmd_usage(name, "'%s' is not accepted: %s", argv[1], words);
+}

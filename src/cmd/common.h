@@ -15,6 +15,18 @@ int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_P
 /* Becomes ward-full with the same command; returns only on failure, with the exit status. */
 int cmd_exec_full(char **argv, const struct globals *g);
 
+/* A command of verbs: `ward key create ...`. Also answers --help. */
+struct cmd_verb {
+	const char *name;
+	command_fn *fn; /* argv[0] is the verb */
+};
+int cmd_verbs(const char *name, const struct cmd_verb *verbs, unsigned count, int argc, char **argv,
+	const struct globals *g);
+
+/* "--name VALUE" or "--name=VALUE" at argv[*at]: 1 with @ret set (and *at moved), 0 when it is
+ * something else, -EINVAL without a value. */
+int cmd_value(char **argv, int *at, const char *name, const char **ret, struct err *e);
+
 /* May @f be coloured: a terminal, and neither NO_COLOR nor TERM=dumb says otherwise. */
 bool cmd_colour(FILE *f);
 

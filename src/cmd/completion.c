@@ -41,11 +41,20 @@ static const struct {
 	{ "help", "COMMANDS" },
 	{ "template", "build import ls rm" },
 	{ "audit", "verify show" },
+	{ "key", "create ls revoke" },
+	{ "pool", "set rm ls" },
+	{ "why", "ID" },
 	{ "completion", "bash zsh fish" },
 };
 
 /* Kept and running sandboxes, as every script asks for them. */
 #define IDS "$(ward ls 2>/dev/null | grep -oE '^[a-z2-7]{12}')"
+
+/* Commands that are not for people have no help. */
+static bool is_shown(size_t i)
+{
+	return commands[i].help[0];
+}
 
 static const char *follower(const char *command)
 {
@@ -63,7 +72,8 @@ static bool is_flag(const struct option *o)
 static void print_command_names(void)
 {
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		printf("%s%s", i ? " " : "", commands[i].name);
+		if (is_shown(i))
+			printf("%s%s", i ? " " : "", commands[i].name);
 }
 
 static void bash_values(const struct option *o)
@@ -126,7 +136,8 @@ static void bash_script(void)
 	print_command_names();
 	puts("' ;;");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		bash_command(commands[i].name);
+		if (is_shown(i))
+			bash_command(commands[i].name);
 	puts("\tesac\n"
 	     "\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
 	     "}\n"
@@ -183,7 +194,8 @@ static void zsh_script(void)
 	     "\tlocal -a names\n"
 	     "\tnames=(");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		printf("\t\t'%s:%s'\n", commands[i].name, commands[i].help);
+		if (is_shown(i))
+			printf("\t\t'%s:%s'\n", commands[i].name, commands[i].help);
 	puts("\t)\n"
 	     "\t_arguments -C '--state-dir[where state lives]:directory:_directories' '--help[list "
 	     "commands]' \\\n"
@@ -193,7 +205,8 @@ static void zsh_script(void)
 	     "\tesac\n"
 	     "\tcase $line[1] in");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		zsh_command(commands[i].name);
+		if (is_shown(i))
+			zsh_command(commands[i].name);
 	puts("\tesac\n}\n_ward \"$@\"");
 }
 
@@ -245,7 +258,8 @@ static void fish_script(void)
 	     "-d 'where state lives'\n"
 	     "complete -c ward -n __fish_use_subcommand -l version -d 'print the version'");
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		fish_command(commands[i].name, commands[i].help);
+		if (is_shown(i))
+			fish_command(commands[i].name, commands[i].help);
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
 		fish_option(&options[i]);
 }

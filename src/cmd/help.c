@@ -37,7 +37,8 @@ static void overview(void)
 {
 	fputs(cmd_help_text("ward"), stdout);
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		printf("  %-12s %s\n", commands[i].name, commands[i].line);
+		if (commands[i].line[0])
+			printf("  %-12s %s\n", commands[i].name, commands[i].line);
 	fputs("\n'ward help COMMAND' explains one of them.\n", stdout);
 }
 

@@ -8,6 +8,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/clock.h"
@@ -15,16 +18,11 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "cmd/common.h"
+#include "cmd/ls.h"
 #include "core/list.h"
 #include "store/state.h"
 
 enum { OUT_BYTES_MAX = 256 << 20, FIELD = 256, COMMAND_COLUMNS = 60 };
-
-struct ls {
-	bool json, all, colour;
-	struct buf out;
-	unsigned rows;
-};
 
 static const char *get(const struct record *r, const char *key, char out[FIELD])
 {
@@ -59,8 +57,7 @@ static void json_row(struct buf *b, const struct box_row *row)
 	json_close(b);
 }
 
-/* "45s", "12m", "3h", "9d" since @created. */
-static void age_text(const char *created, char out[16])
+void ls_age(const char *created, char out[16])
 {
 	static const struct {
 		int64_t up_to, unit;
@@ -110,6 +107,13 @@ static void add_command(struct buf *b, const struct record *r)
 	}
 }
 
+void ls_head(struct ls *ls)
+{
+	if (ls->rows == 0)
+		buf_add_fmt(&ls->out, "%-12s  %-9s  %-7s  %5s  %-18s  %s\n", "ID", "TIER", "STATE",
+			"AGE", "CAUSE", "COMMAND");
+}
+
 static void text_row(struct ls *ls, const struct box_row *row)
 {
 	static const char *const colours[] = {
@@ -117,14 +121,12 @@ static void text_row(struct ls *ls, const struct box_row *row)
 	};
 	char tier[FIELD], created[FIELD], cause[FIELD], age[16];
 
-	if (ls->rows == 0)
-		buf_add_fmt(&ls->out, "%-12s  %-9s  %-7s  %5s  %-18s  %s\n", "ID", "TIER", "STATE",
-			"AGE", "CAUSE", "COMMAND");
+	ls_head(ls);
 	if (!get(row->record, "tier", tier))
 		str_copy(tier, sizeof(tier), "-");
 	if (!get(row->record, "cause", cause))
 		str_copy(cause, sizeof(cause), "-");
-	age_text(get(row->record, "created", created), age);
+	ls_age(get(row->record, "created", created), age);
 	buf_add_fmt(&ls->out, "%-12s  %-9s  %s%-7s%s  %5s  %-18s  ", row->id, tier,
 		ls->colour ? colours[row->state] : "", box_state_name(row->state),
 		ls->colour && *colours[row->state] ? "\033[0m" : "", age, cause);
@@ -136,7 +138,7 @@ static int each(void *arg, const struct box_row *row)
 {
 	struct ls *ls = arg;
 
-	if (row->state == BOX_DEAD && !ls->all)
+	if ((row->state == BOX_DEAD && !ls->all) || (ls->has && ls->has(ls->arg, row->id)))
 		return 0;
 	if (ls->json)
 		json_row(&ls->out, row);
@@ -146,40 +148,74 @@ static int each(void *arg, const struct box_row *row)
 	return 0;
 }
 
-int cmd_ls(int argc, char **argv, const struct globals *g)
+int ls_options(int argc, char **argv, struct ls *ls, int *ret_status)
 {
-	struct ls ls = { .colour = cmd_colour(stdout) };
-	struct err e = { 0 };
-	own_fd int fd = -1;
-	int r;
-
 	for (int i = 1; i < argc; i++) {
 		if (str_eq(argv[i], "--help")) {
 			fputs(cmd_help_text("ls"), stdout);
-			return 0;
+			*ret_status = 0;
+			return -1;
 		} else if (str_eq(argv[i], "--json")) {
-			ls.json = true;
+			ls->json = true;
 		} else if (str_eq(argv[i], "--all")) {
-			ls.all = true;
+			ls->all = true;
 		} else {
-			return cmd_usage(
+			*ret_status = cmd_usage(
 				"ls", "'%s' is not accepted: ward ls [--all] [--json]", argv[i]);
+			return -1;
 		}
 	}
-	buf_init(&ls.out, OUT_BYTES_MAX);
-	if (ls.json)
-		json_array(&ls.out, NULL);
-	r = state_open_existing(g->state_dir, &fd, &e);
+	ls->colour = cmd_colour(stdout);
+	buf_init(&ls->out, OUT_BYTES_MAX);
+	if (ls->json)
+		json_array(&ls->out, NULL);
+	return 0;
+}
+
+int ls_finish(struct ls *ls, const struct globals *g)
+{
+	struct err e = { 0 };
+	own_fd int fd = -1;
+	int r = state_open_existing(g->state_dir, &fd, &e);
+
 	if (r == 0)
-		r = box_list(fd, each, &ls, &e);
+		r = box_list(fd, each, ls, &e);
 	if (r == -ENOENT)
 		r = 0; /* nothing was ever run here */
-	if (ls.json)
-		buf_add_str(&ls.out, "]\n");
-	if (r == 0 && ls.out.bad)
+	if (ls->json)
+		buf_add_str(&ls->out, "]\n");
+	if (r == 0 && ls->out.bad)
 		r = err_set(&e, ENOMEM, "listing sandboxes");
-	if (r == 0 && ls.out.len)
-		fwrite(ls.out.data, 1, ls.out.len, stdout);
-	buf_done(&ls.out);
+	if (r == 0 && ls->out.len)
+		fwrite(ls->out.data, 1, ls->out.len, stdout);
+	buf_done(&ls->out);
 	return r < 0 ? cmd_fail("ls", &e) : 0;
+}
+
+/* Does a daemon listen? Then `ward-full` asks it, and the list is whole. */
+static bool has_daemon(const struct globals *g)
+{
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
+	own_fd int fd = -1;
+
+	if (str_fmt(to.sun_path, sizeof(to.sun_path), "%s/ward.sock", g->state_dir) < 0 ||
+		access(to.sun_path, F_OK) < 0)
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	return fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0;
+}
+
+int cmd_ls(int argc, char **argv, const struct globals *g)
+{
+	struct ls ls = { 0 };
+	int status;
+
+	if (ls_options(argc, argv, &ls, &status) < 0)
+		return status;
+	if (has_daemon(g)) {
+		buf_done(&ls.out);
+		argv[0] = (char *)"boxes";
+		return cmd_exec_full(argv, g);
+	}
+	return ls_finish(&ls, g);
 }

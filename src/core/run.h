@@ -32,6 +32,11 @@ struct run_request {
 	bool tty, keep, quiet;
 	int json_fd; /* -1: no report */
 
+	/* For a supervisor: no command of its own, an id and a name that somebody else chose. */
+	bool live;
+	const char *id, *hostname;             /* NULL: made here; the id */
+	const char *asked_by, *caller, *trace; /* for the audit; NULL: nothing to say */
+
 	char *args; /* ward's own command line and environment, for plan->args */
 	size_t args_len;
 };

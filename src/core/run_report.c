@@ -12,6 +12,7 @@
 #include "base/ckd.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "core/run.h"
 #include "core/run_report.h"
 #include "host/host.h"
 #include "store/audit.h"
@@ -161,8 +162,18 @@ static void add_usage(struct buf *b, const struct run_end *end, const struct sig
 	json_close(b);
 }
 
-int report_start(
-	int state_fd, const struct plan *plan, const struct decision *decision, struct err *e)
+/* Who asked, where somebody else than the caller's uid did. */
+static void add_caller(struct buf *b, const struct run_request *req)
+{
+	if (!req->live)
+		return;
+	json_str(b, "caller", req->caller);
+	json_str(b, "asked_by", req->asked_by);
+	json_str(b, "trace", req->trace);
+}
+
+int report_start(int state_fd, const struct plan *plan, const struct decision *decision,
+	const struct run_request *req, struct err *e)
 {
 	struct buf b;
 	int r;
@@ -171,6 +182,7 @@ int report_start(
 	json_str(&b, "id", plan->id);
 	json_str(&b, "tier", wall_name(plan->wall));
 	json_i64(&b, "uid", plan->caller_uid);
+	add_caller(&b, req);
 	add_decision(&b, decision);
 	json_str(&b, "template", plan->root.name);
 	add_command(&b, plan->argv);
@@ -183,7 +195,7 @@ int report_start(
 }
 
 int report_refusal(int state_fd, const struct plan *plan, const struct decision *decision,
-	const struct err *why, struct err *e)
+	const struct run_request *req, const struct err *why, struct err *e)
 {
 	struct buf b;
 	int r;
@@ -191,11 +203,28 @@ int report_refusal(int state_fd, const struct plan *plan, const struct decision 
 	buf_init(&b, RUN_REPORT_MAX);
 	json_str(&b, "id", plan->id);
 	json_i64(&b, "uid", plan->caller_uid);
+	add_caller(&b, req);
 	json_str(&b, "refused", why->msg);
 	add_decision(&b, decision);
 	add_command(&b, plan->argv);
 	r = b.bad ? err_say(e, E2BIG, "the run's audit line is too long")
 		  : audit_append(state_fd, "run.refused", &b, e);
+	buf_done(&b);
+	return r;
+}
+
+int report_bound(
+	int state_fd, const struct plan *plan, const char *caller, const char *trace, struct err *e)
+{
+	struct buf b;
+	int r;
+
+	buf_init(&b, RUN_REPORT_MAX);
+	json_str(&b, "id", plan->id);
+	json_str(&b, "caller", caller);
+	json_str(&b, "trace", trace);
+	r = b.bad ? err_say(e, E2BIG, "the audit line is too long")
+		  : audit_append(state_fd, "run.bound", &b, e);
 	buf_done(&b);
 	return r;
 }

@@ -77,6 +77,11 @@ int host_pivot_root(const char *new_root, const char *put_old);
 int host_sethostname(const char *name);
 
 int host_prctl(int op, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
+/*
+ * For a process that does little and is waited for: it runs soon after it is woken, in short turns
+ * (Linux 6.12; nothing changes on older ones). What it starts is scheduled like anybody.
+ */
+int host_short_turns(void);
 int host_setrlimit(int what, const struct rlimit *limit);
 int host_setids(uid_t uid, gid_t gid, const gid_t *groups, size_t count);
 int host_capset(uint64_t effective, uint64_t permitted, uint64_t inheritable);

@@ -82,6 +82,7 @@ struct plan {
 	bool tty;
 	bool keep;
 	bool report; /* somebody will read the resource use: collect what costs extra */
+	bool live;   /* a supervisor's: no command of its own; can be paused, limits can change */
 
 	/*
 	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root.

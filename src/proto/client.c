@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -18,8 +19,8 @@
 
 enum {
 	FIELD_HEAD = 6,
-	SMALL = FRAME_HEAD + 64,                        /* a message of numbers alone */
-	REQUEST = FRAME_HEAD + 3 * WARD_PATH_MAX + 256, /* path, second path, user, numbers */
+	SMALL = FRAME_HEAD + 64, /* a message of numbers alone */
+	REQUEST = FRAME_HEAD + 3 * WARD_PATH_MAX + META_BYTES_MAX + 256, /* texts, numbers */
 	QUEUE_STEP = 64 * 1024,
 	FDS_OF_START = 3,
 };
@@ -27,7 +28,8 @@ enum {
 void proto_conn_init(struct proto_conn *c, int fd)
 {
 	c->fd = fd;
-	c->broken = c->deaf = false;
+	c->broken = c->deaf = c->takes_fds = false;
+	c->fd_count = 0;
 	c->out = NULL;
 	c->out_at = c->out_len = c->out_cap = 0;
 	frame_reader_init(&c->in);
@@ -35,6 +37,8 @@ void proto_conn_init(struct proto_conn *c, int fd)
 
 void proto_conn_done(struct proto_conn *c)
 {
+	while (c->fd_count)
+		close(c->fds[--c->fd_count]);
 	free(c->out);
 	c->out = NULL;
 	c->out_at = c->out_len = c->out_cap = 0;
@@ -348,7 +352,7 @@ int proto_send_shutdown(struct proto_conn *c, uint32_t grace_ms, struct err *e)
 	return send_numbers(c, PROTO_SHUTDOWN, 0, 0, TAG_GRACE_MS, grace_ms, 0, 0, e);
 }
 
-int proto_send_request(struct proto_conn *c, const struct proto_request *q, struct err *e)
+int proto_put_request(struct msg *m, const struct proto_request *q, struct err *e)
 {
 	const struct {
 		enum proto_tag tag;
@@ -360,22 +364,43 @@ int proto_send_request(struct proto_conn *c, const struct proto_request *q, stru
 		bool always;
 	} numbers[] = { { TAG_MODE, q->mode, q->has_mode }, { TAG_DEPTH, q->depth, false },
 		{ TAG_PORT, q->port, false }, { TAG_WINDOW, q->window, false } };
-	uint8_t buf[REQUEST];
-	struct msg m;
 
-	msg_begin(&m, buf, sizeof(buf), q->type, q->flags, q->stream);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
 		if (texts[i].text && strlen(texts[i].text) >= WARD_PATH_MAX)
 			return err_set(e, ENAMETOOLONG, "'%.40s...'", texts[i].text);
 		if (texts[i].text)
-			msg_text(&m, texts[i].tag, texts[i].text);
+			msg_text(m, texts[i].tag, texts[i].text);
 	}
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		if (numbers[i].v || numbers[i].always)
-			msg_u32(&m, numbers[i].tag, numbers[i].v);
+			msg_u32(m, numbers[i].tag, numbers[i].v);
 	if (q->offset)
-		msg_u64(&m, TAG_OFFSET, q->offset);
+		msg_u64(m, TAG_OFFSET, q->offset);
 	if (q->length)
-		msg_u64(&m, TAG_LENGTH, q->length);
-	return send_msg(c, &m, e);
+		msg_u64(m, TAG_LENGTH, q->length);
+	if (q->meta_len > META_BYTES_MAX)
+		return err_say(e, E2BIG, "attributes are more than %d bytes", META_BYTES_MAX);
+	if (q->has_meta)
+		msg_bytes(m, TAG_META, q->meta, q->meta_len);
+	return m->over ? err_say(e, E2BIG, "the request is too long") : 0;
+}
+
+int proto_send_request(struct proto_conn *c, const struct proto_request *q, struct err *e)
+{
+	uint8_t buf[REQUEST];
+	struct msg m;
+	int r;
+
+	msg_begin(&m, buf, sizeof(buf), q->type, q->flags, q->stream);
+	r = proto_put_request(&m, q, e);
+	return r < 0 ? r : send_msg(c, &m, e);
+}
+
+int proto_send_raw(struct proto_conn *c, uint16_t type, uint16_t flags, uint32_t stream,
+	const void *data, size_t len, struct err *e)
+{
+	uint8_t head[FRAME_HEAD];
+
+	frame_put_head(head, (uint32_t)len, type, flags, stream);
+	return send_frame(c, head, sizeof(head), data, len, NULL, 0, e);
 }

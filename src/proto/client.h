@@ -12,6 +12,8 @@
 #include "proto/frame.h"
 #include "proto/proto.h"
 
+enum { PROTO_FDS_MAX = 16 }; /* descriptors that came and were not taken yet */
+
 /*
  * The host's end of an agent's channel. Nothing here waits: what cannot be sent at once is queued
  * (up to PROTO_QUEUE_MAX bytes), what has not arrived is "nothing now". The agent is not trusted:
@@ -27,6 +29,11 @@ struct proto_conn {
 	bool broken;  /* it broke the protocol */
 	uint8_t *out; /* what could not be sent yet; NULL for most of a life */
 	size_t out_at, out_len, out_cap;
+	/* Descriptors of OPENED with OPENED_FD, when the owner has set takes_fds; else the kernel
+	 * drops what an agent sends along. */
+	bool takes_fds;
+	unsigned fd_count;
+	int fds[PROTO_FDS_MAX];
 	struct frame_reader in; /* large; untouched until something arrives */
 };
 
@@ -79,13 +86,25 @@ struct proto_request {
 		type; /* PROCS, READ, WRITE, STAT, LIST, MKDIR, REMOVE, RENAME, WATCH, DIAL */
 	uint32_t stream;
 	uint16_t flags; /* FILE_*, DIAL_* */
+	/* @user: the owner of what is made; with FILE_HOME also whose home paths start from. */
 	const char *path, *to, *user;
 	uint64_t offset, length;
 	uint32_t mode, depth, port, window;
 	bool has_mode; /* send @mode though it is 0 */
+	/* WRITE: replaces all attributes below META_PREFIX: "name=value", each ending in NUL. With
+	 * has_meta and no bytes: removes them. */
+	const char *meta;
+	uint32_t meta_len;
+	bool has_meta;
 };
 
 int proto_send_request(struct proto_conn *c, const struct proto_request *q, struct err *e);
+/* Only its fields, into @m; for those who send them on another way. */
+struct msg;
+int proto_put_request(struct msg *m, const struct proto_request *q, struct err *e);
+/* A frame of a client that was checked by somebody else, as it is. */
+int proto_send_raw(struct proto_conn *c, uint16_t type, uint16_t flags, uint32_t stream,
+	const void *data, size_t len, struct err *e);
 
 enum { PROTO_TEXT = 200 };
 
@@ -102,12 +121,16 @@ struct proto_failed {          /* ERROR and START_FAILED */
 	char text[PROTO_TEXT]; /* printable, one line; may be empty */
 };
 
-struct proto_file { /* OK of STAT, OPENED of READ, ENTRY of LIST */
-	enum file_kind kind;
+struct proto_file { /* OK of STAT, OPENED of READ and WRITE, ENTRY of LIST, EVENT of WATCH */
+	enum file_kind kind;     /* with FILE_FULL a symlink's target's, unless there is none */
 	uint32_t mode, uid, gid; /* mode: permission bits */
 	uint64_t size, mtime_ns;
 	const char *name; /* relative to the listed directory: no "..", not absolute; NULL: none */
-	const char *link; /* a symlink's target; NULL: none */
+	const char *link; /* a symlink's target, with FILE_FULL resolved; NULL: it is no symlink */
+	const char *path; /* FILE_HOME: the absolute path that was meant; NULL: not asked */
+	const char *owner, *group; /* FILE_FULL: names; NULL: the number has none */
+	const char *meta; /* FILE_FULL: "name=value", each ending in NUL, without META_PREFIX */
+	uint32_t meta_len;
 };
 
 struct proto_process { /* ENTRY of PROCS */
@@ -124,11 +147,15 @@ struct proto_event {
 	enum proto_type
 		type; /* HELLO OK ERROR OPENED DATA END CREDIT ENTRY START_FAILED EXIT EVENT */
 	uint32_t stream;
+	uint16_t flags;     /* of the head, checked */
+	const uint8_t *raw; /* the payload as it came, checked */
+	uint32_t raw_len;
 	bool of_stderr;      /* DATA, END */
 	bool has_file;       /* OK, OPENED, ENTRY: @file is filled */
 	bool has_process;    /* ENTRY: @process is filled */
 	uint32_t version;    /* HELLO */
 	uint32_t pid;        /* OPENED of START */
+	bool has_fd;         /* OPENED: the next of proto_conn_take_fd() belongs to it */
 	uint64_t bytes;      /* CREDIT; OK of WRITE: how much is in the file */
 	uint32_t cost;       /* DATA, ENTRY, EVENT: what it takes of the stream's credit */
 	const uint8_t *data; /* DATA */
@@ -146,6 +173,8 @@ struct proto_event {
  * -EPROTO: it broke the protocol, and nothing of it can be believed any more.
  */
 int proto_conn_receive(struct proto_conn *c, struct proto_event *ret, struct err *e);
+/* After an event with has_fd: its descriptor, the caller's; -1 when none came. */
+int proto_conn_take_fd(struct proto_conn *c);
 
 /* The exit status that a shell would give for a start that failed: 127 not found, 126 not
  * executable, 125 for anything else. */

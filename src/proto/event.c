@@ -8,7 +8,9 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "base/ckd.h"
 #include "base/str.h"
@@ -20,6 +22,8 @@ enum { ERRNO_MAX = 4095, SIGNAL_MAX = 64 };
 #define FILE_TAGS                                                                                  \
 	(TAG_BIT(KIND) | TAG_BIT(MODE) | TAG_BIT(SIZE) | TAG_BIT(UID) | TAG_BIT(GID) |             \
 		TAG_BIT(MTIME_NS))
+/* What FILE_FULL and FILE_HOME add. */
+#define FULL_TAGS (TAG_BIT(LINK) | TAG_BIT(PATH) | TAG_BIT(OWNER) | TAG_BIT(GROUP) | TAG_BIT(META))
 #define PROCESS_TAGS (TAG_BIT(PID) | TAG_BIT(PPID) | TAG_BIT(STATE) | TAG_BIT(UID) | TAG_BIT(NAME))
 
 /* A relative path that stays below the directory it is relative to. */
@@ -78,6 +82,31 @@ static int read_exit(struct proto_event *ev, const struct values *v, const struc
 	return 0;
 }
 
+/* "name=value" strings, each ending in NUL. */
+static bool meta_is_sound(const char *meta, uint32_t len)
+{
+	if (len > META_BYTES_MAX || (len && meta[len - 1]))
+		return false;
+	for (uint32_t at = 0; at < len; at += (uint32_t)strlen(meta + at) + 1)
+		if (!strchr(meta + at, '=') || meta[at] == '=')
+			return false;
+	return true;
+}
+
+static int read_full(struct proto_file *f, const struct values *v)
+{
+	const char *path = values_text(v, TAG_PATH);
+
+	if (path && (*path != '/' || strlen(path) >= WARD_PATH_MAX))
+		return -EPROTO;
+	f->path = path;
+	f->owner = values_text(v, TAG_OWNER);
+	f->group = values_text(v, TAG_GROUP);
+	f->meta = values_text(v, TAG_META);
+	f->meta_len = f->meta ? v->len[TAG_META] : 0;
+	return meta_is_sound(f->meta, f->meta_len) ? 0 : -EPROTO;
+}
+
 static int read_file(struct proto_event *ev, const struct values *v)
 {
 	const char *name = values_text(v, TAG_NAME);
@@ -100,7 +129,7 @@ static int read_file(struct proto_event *ev, const struct values *v)
 		.name = name,
 		.link = values_text(v, TAG_LINK),
 	};
-	return 0;
+	return read_full(&ev->file, v);
 }
 
 static int read_process(struct proto_event *ev, const struct values *v)
@@ -135,10 +164,10 @@ static int read_entry(struct proto_event *ev, const struct values *v, const stru
 
 static int read_opened(struct proto_event *ev, const struct values *v, const struct frame *f)
 {
-	(void)f;
+	ev->has_fd = f->type == PROTO_OPENED && (f->flags & OPENED_FD);
 	ev->pid = (uint32_t)values_num(v, TAG_PID, 0);
 	ev->bytes = values_num(v, TAG_BYTES, 0);
-	return values_has(v, TAG_KIND) ? read_file(ev, v) : 0;
+	return values_has(v, TAG_KIND) ? read_file(ev, v) : read_full(&ev->file, v);
 }
 
 static int read_event(struct proto_event *ev, const struct values *v, const struct frame *f)
@@ -148,6 +177,8 @@ static int read_event(struct proto_event *ev, const struct values *v, const stru
 		!name_is_safe(v->text[TAG_NAME]))
 		return -EPROTO;
 	ev->change = (enum file_change)v->num[TAG_CHANGE];
+	if (values_has(v, TAG_KIND) && *v->text[TAG_NAME] && read_file(ev, v) < 0)
+		return -EPROTO;
 	ev->name = v->text[TAG_NAME];
 	return 0;
 }
@@ -173,17 +204,17 @@ static const struct {
 	int (*read)(struct proto_event *ev, const struct values *v, const struct frame *f);
 } kinds[] = {
 	{ PROTO_HELLO, 0, TAG_BIT(VERSION), 0, read_hello },
-	{ PROTO_OK, 0, 0, FILE_TAGS | TAG_BIT(LINK) | TAG_BIT(BYTES), read_opened },
+	{ PROTO_OK, 0, 0, FILE_TAGS | FULL_TAGS | TAG_BIT(BYTES), read_opened },
 	{ PROTO_ERROR, ERROR_SOFT, TAG_BIT(ERRNO), TAG_BIT(TEXT), read_failed },
-	{ PROTO_OPENED, 0, 0, FILE_TAGS | TAG_BIT(PID), read_opened },
+	{ PROTO_OPENED, OPENED_FD, 0, FILE_TAGS | FULL_TAGS | TAG_BIT(PID), read_opened },
 	{ PROTO_END, DATA_ERR, 0, 0, NULL },
 	{ PROTO_CREDIT, 0, TAG_BIT(BYTES), 0, read_credit },
-	{ PROTO_ENTRY, 0, TAG_BIT(NAME), FILE_TAGS | PROCESS_TAGS | TAG_BIT(LINK) | TAG_BIT(STREAM) |
+	{ PROTO_ENTRY, 0, TAG_BIT(NAME), FILE_TAGS | FULL_TAGS | PROCESS_TAGS | TAG_BIT(STREAM) |
 		TAG_BIT(CMDLINE), read_entry },
 	{ PROTO_START_FAILED, 0, TAG_BIT(ERRNO) | TAG_BIT(STEP), TAG_BIT(TEXT), read_failed },
 	{ PROTO_EXIT, 0, 0, TAG_BIT(CODE) | TAG_BIT(SIGNAL) | TAG_BIT(USER_US) | TAG_BIT(SYSTEM_US) |
 		TAG_BIT(PEAK_KB), read_exit },
-	{ PROTO_EVENT, 0, TAG_BIT(CHANGE) | TAG_BIT(NAME), 0, read_event },
+	{ PROTO_EVENT, 0, TAG_BIT(CHANGE) | TAG_BIT(NAME), FILE_TAGS | FULL_TAGS, read_event },
 };
 /* clang-format on */
 
@@ -202,7 +233,11 @@ int proto_event_read(struct proto_event *ev, const struct frame *f)
 	struct values v;
 	uint16_t tag;
 
-	*ev = (struct proto_event){ .type = (enum proto_type)f->type, .stream = f->stream };
+	*ev = (struct proto_event){ .type = (enum proto_type)f->type,
+		.stream = f->stream,
+		.flags = f->flags,
+		.raw = f->data,
+		.raw_len = f->len };
 	if (f->type == PROTO_DATA)
 		return read_data(ev, f);
 	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
@@ -230,7 +265,50 @@ static int broke_protocol(struct proto_conn *c, struct err *e)
 		"the sandbox's agent broke the protocol; nothing it says can be trusted");
 }
 
-/* Plain recv: descriptors that an agent sends along are dropped by the kernel. */
+static int keep_fds(struct proto_conn *c, struct msghdr *msg)
+{
+	int r = 0;
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
+		unsigned count = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (unsigned i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
+			if (c->fd_count < PROTO_FDS_MAX) {
+				c->fds[c->fd_count++] = fd;
+			} else {
+				close(fd);
+				r = -EPROTO;
+			}
+		}
+	}
+	return r;
+}
+
+static ssize_t receive_with_fds(struct proto_conn *c, void *to, size_t cap)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(PROTO_FDS_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = { to, cap };
+	struct msghdr msg = { .msg_iov = &iov, .msg_control = &control };
+	ssize_t n;
+
+	msg.msg_iovlen = 1;
+	msg.msg_controllen = sizeof(control);
+	n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n > 0 && keep_fds(c, &msg) < 0)
+		c->broken = true;
+	return n;
+}
+
+/* Plain recv, unless asked otherwise: descriptors that an agent sends along are dropped by the
+ * kernel then. */
 static int receive_more(struct proto_conn *c, struct err *e)
 {
 	size_t cap;
@@ -238,7 +316,8 @@ static int receive_more(struct proto_conn *c, struct err *e)
 	ssize_t n;
 
 	do
-		n = recv(c->fd, to, cap, MSG_DONTWAIT);
+		n = c->takes_fds ? receive_with_fds(c, to, cap)
+				 : recv(c->fd, to, cap, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 		return 0;
@@ -248,6 +327,18 @@ static int receive_more(struct proto_conn *c, struct err *e)
 		return err_set(e, errno, "receiving from the sandbox's agent");
 	frame_fed(&c->in, (size_t)n);
 	return 1;
+}
+
+int proto_conn_take_fd(struct proto_conn *c)
+{
+	int fd = -1;
+
+	if (c->fd_count) {
+		fd = c->fds[0];
+		c->fd_count--;
+		memmove(c->fds, c->fds + 1, c->fd_count * sizeof(c->fds[0]));
+	}
+	return fd;
 }
 
 int proto_conn_receive(struct proto_conn *c, struct proto_event *ret, struct err *e)

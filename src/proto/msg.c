@@ -16,7 +16,7 @@
 enum { FIELD_HEAD = 6 };
 enum kind { NO_SUCH_TAG, U32, U64, TEXT, BYTES };
 
-static const uint8_t kinds[TAG_MAX] = {
+static const uint8_t kinds[TAG_END] = {
 #define TAG(id, number, kind) [number] = kind,
 #include "proto/tags.def"
 #undef TAG
@@ -86,7 +86,7 @@ void fields_init(struct fields *fs, const void *data, size_t len)
 
 static int field_check(struct field *f)
 {
-	switch (f->tag < TAG_MAX ? kinds[f->tag] : NO_SUCH_TAG) {
+	switch (f->tag < TAG_END ? kinds[f->tag] : NO_SUCH_TAG) {
 	case U32:
 		if (f->len != 4)
 			return -EPROTO;

@@ -4,7 +4,8 @@
 
 /*
  * The numbers of the agent protocol. docs/PROTOCOL.md says what they mean; the two tables are
- * messages.def and tags.def.
+ * messages.def and tags.def. Messages from 256 and tags from 64 on are the supervisor's:
+ * docs/SUPERVISOR.md.
  */
 enum { PROTO_VERSION = 1 };
 
@@ -18,8 +19,12 @@ enum proto_tag {
 #define TAG(id, number, kind) TAG_##id = number,
 #include "proto/tags.def"
 #undef TAG
-	TAG_MAX = 64
+	TAG_MAX = 64, /* those of the agent are below it, the supervisor's own are not */
+	TAG_END = 128,
 };
+
+/* Extended attributes that META shows and sets: META_PREFIX and a name of its own. */
+#define META_PREFIX "user.e2b."
 
 /* The head's flags; each has a meaning for its own messages only, all others must be 0. */
 enum {
@@ -33,14 +38,20 @@ enum {
 	START_LAST = 4, /* when this process ends, so does the agent */
 	START_MORE = 8, /* the fields go on in the next START frame of this stream */
 	START_NULL_STDIN = 16, /* pipes: stdin is /dev/null */
+	START_HOME = 32,       /* without CWD: in the user's home, or "/" when there is none */
+
+	OPENED_FD = 1, /* OPENED: a descriptor came with the frame */
 
 	SIGNAL_GROUP = 1, /* to the process group that the process leads */
 
-	FILE_PARENTS = 1,    /* WRITE, MKDIR: make the missing directories above */
+	FILE_PARENTS = 1,    /* WRITE, MKDIR, RENAME: make the missing directories above */
 	FILE_APPEND = 2,     /* WRITE: at the end, keep what is there */
-	FILE_NEW = 4,        /* WRITE: fail when it exists */
+	FILE_NEW = 4,        /* WRITE, MKDIR: fail when it exists */
 	FILE_NOFOLLOW = 8,   /* STAT: the link itself */
 	FILE_RECURSIVE = 16, /* REMOVE, WATCH: and all below */
+	FILE_FULL = 32,      /* names of the owners, META; a symlink tells what it leads to */
+	FILE_HOME = 64,      /* paths as USER means them: "", "~", relative ones are at home */
+	FILE_PASS_FD = 128,  /* READ, WRITE: OPENED brings the open file, and OK follows */
 
 	DIAL_V6 = 1, /* [::1] instead of 127.0.0.1 */
 };

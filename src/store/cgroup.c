@@ -36,6 +36,13 @@ void cgroup_choke(const char *path)
 	host_put(fd, "cgroup.kill", "1");
 }
 
+/* A process that stands still does not die: let it go, once its end is on its way. */
+static void thaw(int dir)
+{
+	host_put(dir, "freezer.state", "THAWED");
+	host_put(dir, "cgroup.freeze", "0");
+}
+
 static unsigned read_pids(int dir, pid_t pids[PIDS_PER_ROUND])
 {
 	char text[PROCS_BYTES];
@@ -133,6 +140,7 @@ int cgroup_remove(const char *path, struct err *e)
 				"cgroup '%s' still has processes %d ms after they were killed",
 				path, UNDO_WAIT_MS);
 		clear(fd, 0);
+		thaw(fd);
 		nanosleep(&(struct timespec){ .tv_nsec = PAUSE_NS }, NULL);
 	}
 	if (r < 0 && r != -ENOENT)

@@ -24,10 +24,11 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "host/tree.h"
+#include "template/account.h"
 #include "template/host.h"
 
 /* Part of the skeleton's name: raise it when what is below changes. */
-#define SKELETON_VERSION "2"
+#define SKELETON_VERSION "3"
 
 enum { ETC_DEPTH_MAX = 8, ABANDONED_S = 3600 };
 
@@ -317,7 +318,9 @@ static int fill(const char *root, struct err *e)
 	if (r < 0)
 		return err_set(e, -r, "filling %s", root);
 	r = copy_top_links(fd, e);
-	return r < 0 ? r : copy_etc(fd, e);
+	if (r == 0)
+		r = copy_etc(fd, e);
+	return r < 0 ? r : account_add(fd, e);
 }
 
 /* Made under a name of its own, then renamed; whoever comes second throws its own away. */

@@ -22,12 +22,11 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/cgroup.h"
+#include "tier/cgroup_impl.h"
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 
-static const char *const v1_names[CGROUP_PARTS] = { "memory", "pids", "cpu", "cpuacct" };
-
-enum { CPU_PERIOD_US = 100000 };
+static const char *const v1_names[CGROUP_PARTS] = { "memory", "pids", "cpu", "cpuacct", "freezer" };
 
 static bool limits_asked(const struct plan *plan)
 {
@@ -46,11 +45,22 @@ static bool part_needed(const struct plan *plan, enum cgroup_part part)
 	case CGROUP_PIDS:
 		return l->pids != 0;
 	case CGROUP_CPU:
-		return l->cpu_milli != 0 || l->cpu_weight != 0;
+		return l->cpu_milli != 0 || l->cpu_weight != 0 || plan->live;
+	case CGROUP_FREEZER:
+		/* Entering it later would stall 10 ms for each process. */
+		return plan->live;
 	default:
 		/* Only to count, for a report: one folder more. */
 		return plan->report;
 	}
+}
+
+/* Not for a limit that was set: for what may be asked later. */
+static bool is_optional(const struct plan *plan, enum cgroup_part part)
+{
+	const struct plan_limits *l = &plan->limits;
+
+	return part == CGROUP_FREEZER || (part == CGROUP_CPU && !l->cpu_milli && !l->cpu_weight);
 }
 
 static bool is_fs(const char *path, long magic)
@@ -102,7 +112,9 @@ static int plan_v1(struct cgroup *cg, const struct plan *plan, const char *table
 			continue;
 		r = own_path(table, v1_names[i], own, sizeof(own));
 		/* Where cpu and cpuacct are one hierarchy, one folder is enough for both; and
-		 * nothing is refused because it cannot be counted. */
+		 * nothing is refused because it cannot be counted, or paused later. */
+		if (r == -ENOENT && is_optional(plan, (enum cgroup_part)i))
+			continue;
 		if (i == CGROUP_CPUACCT &&
 			(r == -ENOENT || (cg->path[CGROUP_CPU][0] && same_hierarchy(table))))
 			continue;
@@ -207,8 +219,7 @@ int cgroup_plan(struct cgroup *cg, const struct plan *plan, struct err *e)
 	return r == -EACCES || r == -EPERM || r == -ENOENT || r == -EROFS ? 0 : r;
 }
 
-static int put_u64(
-	const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
+int cgroup_put(const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
 {
 	char text[32];
 	int r;
@@ -220,11 +231,10 @@ static int put_u64(
 	return 0;
 }
 
-/* Like put_u64, for a file that some kernels do not have. */
-static int put_u64_if_there(
+int cgroup_put_if_there(
 	const struct cgroup *cg, int part, const char *file, uint64_t value, struct err *e)
 {
-	int r = put_u64(cg, part, file, value, e);
+	int r = cgroup_put(cg, part, file, value, e);
 
 	return r == -ENOENT ? 0 : r;
 }
@@ -264,32 +274,52 @@ static int watch_oom(struct cgroup *cg, struct err *e)
 	return 0;
 }
 
+int cgroup_limit_cpu(const struct cgroup *cg, const struct plan_limits *l, struct err *e)
+{
+	const uint64_t quota_us = (uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000;
+	char text[64];
+	int r = 0;
+
+	if (cg->kind == CGROUP_V1) {
+		if (l->cpu_milli)
+			r = cgroup_put(cg, CGROUP_CPU, "cpu.cfs_period_us", CPU_PERIOD_US, e);
+		if (l->cpu_milli && r == 0)
+			r = cgroup_put(cg, CGROUP_CPU, "cpu.cfs_quota_us", quota_us, e);
+		/* v2's weight of 100 is v1's 1024 shares. */
+		if (l->cpu_weight && r == 0)
+			r = cgroup_put(cg, CGROUP_CPU, "cpu.shares",
+				(uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
+		return r;
+	}
+	if (l->cpu_weight)
+		r = cgroup_put(cg, 0, "cpu.weight", l->cpu_weight, e);
+	if (l->cpu_milli && r == 0) {
+		snprintf(text, sizeof(text), "%" PRIu64 " %d", quota_us, CPU_PERIOD_US);
+		r = host_put(cg->dir[0], "cpu.max", text);
+		if (r < 0)
+			err_set(e, -r, "writing %s to %s/cpu.max", text, cg->path[0]);
+	}
+	return r;
+}
+
 static int limit_v1(struct cgroup *cg, int part, const struct plan_limits *l, struct err *e)
 {
 	int r = 0;
 
 	switch (part) {
 	case CGROUP_MEMORY:
-		r = put_u64(cg, part, "memory.limit_in_bytes", l->memory_bytes, e);
+		r = cgroup_put(cg, part, "memory.limit_in_bytes", l->memory_bytes, e);
 		if (r == 0)
-			r = put_u64_if_there(
+			r = cgroup_put_if_there(
 				cg, part, "memory.memsw.limit_in_bytes", l->memory_bytes, e);
 		if (r == 0)
 			r = watch_oom(cg, e);
 		break;
 	case CGROUP_PIDS:
-		r = put_u64(cg, part, "pids.max", l->pids, e);
+		r = cgroup_put(cg, part, "pids.max", l->pids, e);
 		break;
 	case CGROUP_CPU:
-		if (l->cpu_milli)
-			r = put_u64(cg, part, "cpu.cfs_period_us", CPU_PERIOD_US, e);
-		if (l->cpu_milli && r == 0)
-			r = put_u64(cg, part, "cpu.cfs_quota_us",
-				(uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, e);
-		/* v2's weight of 100 is v1's 1024 shares. */
-		if (l->cpu_weight && r == 0)
-			r = put_u64(cg, part, "cpu.shares",
-				(uint64_t)l->cpu_weight * 1024 / 100 + 2, e);
+		r = cgroup_limit_cpu(cg, l, e);
 		break;
 	default:
 		break;
@@ -331,6 +361,8 @@ static int hand_down(struct cgroup *cg, const char *parent, const struct plan *p
 			continue;
 		str_fmt(text, sizeof(text), "+%s", v1_names[i]);
 		r = host_put(dir, "cgroup.subtree_control", text);
+		if (r < 0 && is_optional(plan, (enum cgroup_part)i))
+			r = 0;
 	}
 	/* Not there, not ours, or (in a container) a group with processes that are not ours to
 	 * move. */
@@ -376,31 +408,21 @@ static int prepare_v2_own(struct cgroup *cg, const struct plan *plan, struct err
 	return hand_down(cg, parent, plan, e);
 }
 
-static int limit_v2(struct cgroup *cg, const struct plan_limits *l, struct err *e)
+static int limit_v2(struct cgroup *cg, const struct plan_limits *l, bool live, struct err *e)
 {
 	int r = 0;
 
 	if (l->memory_bytes) {
-		r = put_u64(cg, 0, "memory.max", l->memory_bytes, e);
+		r = cgroup_put(cg, 0, "memory.max", l->memory_bytes, e);
 		if (r == 0)
-			r = put_u64_if_there(cg, 0, "memory.swap.max", 0, e);
-		if (r == 0)
-			r = put_u64(cg, 0, "memory.oom.group", 1, e);
+			r = cgroup_put_if_there(cg, 0, "memory.swap.max", 0, e);
+		/* One command that is too large ends alone where others live beside it. */
+		if (r == 0 && !live)
+			r = cgroup_put(cg, 0, "memory.oom.group", 1, e);
 	}
 	if (l->pids && r == 0)
-		r = put_u64(cg, 0, "pids.max", l->pids, e);
-	if (l->cpu_weight && r == 0)
-		r = put_u64(cg, 0, "cpu.weight", l->cpu_weight, e);
-	if (l->cpu_milli && r == 0) {
-		char text[64];
-
-		snprintf(text, sizeof(text), "%" PRIu64 " %d",
-			(uint64_t)l->cpu_milli * CPU_PERIOD_US / 1000, CPU_PERIOD_US);
-		r = host_put(cg->dir[0], "cpu.max", text);
-		if (r < 0)
-			err_set(e, -r, "writing %s to %s/cpu.max", text, cg->path[0]);
-	}
-	return r;
+		r = cgroup_put(cg, 0, "pids.max", l->pids, e);
+	return r < 0 ? r : cgroup_limit_cpu(cg, l, e);
 }
 
 static int make_v2(struct cgroup *cg, const struct plan *plan, struct err *e)
@@ -408,7 +430,7 @@ static int make_v2(struct cgroup *cg, const struct plan *plan, struct err *e)
 	int r = open_part(cg, 0, e);
 
 	if (r == 0)
-		r = limit_v2(cg, &plan->limits, e);
+		r = limit_v2(cg, &plan->limits, plan->live, e);
 	if (r != -ENOENT && r != -EACCES)
 		return r;
 	/* The parent is not there yet, or hands nothing down yet: set that up, once. */
@@ -421,7 +443,7 @@ static int make_v2(struct cgroup *cg, const struct plan *plan, struct err *e)
 	r = geteuid() == 0 ? prepare_v2_root(cg, plan, e) : prepare_v2_own(cg, plan, e);
 	if (r == 0)
 		r = open_part(cg, 0, e);
-	return r < 0 ? r : limit_v2(cg, &plan->limits, e);
+	return r < 0 ? r : limit_v2(cg, &plan->limits, plan->live, e);
 }
 
 int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e)
@@ -456,8 +478,7 @@ int cgroup_enter(const int *tasks, unsigned count, struct err *e)
 	return 0;
 }
 
-/* The number after @key in a file of "key number" lines; UINT64_MAX when there is none. */
-static uint64_t keyed(int dir, const char *file, const char *key)
+uint64_t cgroup_keyed(int dir, const char *file, const char *key)
 {
 	char text[1024];
 	size_t key_len = strlen(key);
@@ -472,7 +493,7 @@ static uint64_t keyed(int dir, const char *file, const char *key)
 	return UINT64_MAX;
 }
 
-static uint64_t single(int dir, const char *file)
+uint64_t cgroup_number(int dir, const char *file)
 {
 	char text[64];
 
@@ -498,22 +519,24 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 
 	if (memory >= 0 && cg->kind == CGROUP_V1) {
 		if (all)
-			usage->memory_peak_bytes = single(memory, "memory.max_usage_in_bytes");
-		usage->oom_kills = count_or_0(keyed(memory, "memory.oom_control", "oom_kill"));
+			usage->memory_peak_bytes =
+				cgroup_number(memory, "memory.max_usage_in_bytes");
+		usage->oom_kills =
+			count_or_0(cgroup_keyed(memory, "memory.oom_control", "oom_kill"));
 	} else if (memory >= 0) {
 		if (all)
-			usage->memory_peak_bytes = single(memory, "memory.peak");
-		usage->oom_kills = count_or_0(keyed(memory, "memory.events", "oom_kill"));
+			usage->memory_peak_bytes = cgroup_number(memory, "memory.peak");
+		usage->oom_kills = count_or_0(cgroup_keyed(memory, "memory.events", "oom_kill"));
 	}
 	if (all && cg->kind == CGROUP_V1)
-		usage->cpu_us = to_us(
-			single(cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
+		usage->cpu_us = to_us(cgroup_number(
+			cpuacct >= 0 ? cpuacct : cg->dir[CGROUP_CPU], "cpuacct.usage"));
 	else if (all && cg->kind == CGROUP_V2)
-		usage->cpu_us = keyed(cg->dir[0], "cpu.stat", "usage_usec");
+		usage->cpu_us = cgroup_keyed(cg->dir[0], "cpu.stat", "usage_usec");
 	if (pids >= 0) {
-		usage->pids_refused = count_or_0(keyed(pids, "pids.events", "max"));
+		usage->pids_refused = count_or_0(cgroup_keyed(pids, "pids.events", "max"));
 		if (all)
-			usage->pids_peak = single(pids, "pids.peak");
+			usage->pids_peak = cgroup_number(pids, "pids.peak");
 	}
 }
 

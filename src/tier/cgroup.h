@@ -9,11 +9,18 @@
 #include "tier/tier.h"
 
 /*
- * The cgroups of one sandbox, on a v2, v1 or hybrid host. A v1 sandbox has up to three folders (one
- * per controller that is needed), a v2 one has one.
+ * The cgroups of one sandbox, on a v2, v1 or hybrid host. A v1 sandbox has one folder per
+ * controller that is needed, a v2 one has one.
  */
 enum cgroup_kind { CGROUP_NONE, CGROUP_V1, CGROUP_V2 };
-enum cgroup_part { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PARTS };
+enum cgroup_part {
+	CGROUP_MEMORY,
+	CGROUP_PIDS,
+	CGROUP_CPU,
+	CGROUP_CPUACCT,
+	CGROUP_FREEZER,
+	CGROUP_PARTS
+};
 
 struct cgroup {
 	enum cgroup_kind kind;
@@ -54,6 +61,17 @@ int cgroup_enter(const int *tasks, unsigned count, struct err *e);
 
 /* Fills the fields of @usage that cgroups know; with @all also those that explain no end. */
 void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage);
+
+/*
+ * Of a live sandbox (cgroup_live.c). freeze returns when every process stands still, or none:
+ * -EOPNOTSUPP where there is no freezer. thaw is safe at any time. reclaim gives back what the
+ * kernel can take without swap: caches, and files that are on a disk.
+ */
+int cgroup_freeze(struct cgroup *cg, void (*meanwhile)(void *arg), void *arg, struct err *e);
+int cgroup_thaw(struct cgroup *cg, struct err *e);
+void cgroup_reclaim(struct cgroup *cg);
+int cgroup_set_limits(struct cgroup *cg, const struct plan_limits *limits, struct err *e);
+void cgroup_usage_now(const struct cgroup *cg, struct usage_now *usage);
 
 /* Removes the folders and closes everything; the processes must be gone. False: one is still there.
  */

@@ -256,6 +256,47 @@ int box_reap(struct box *box, int *ret_status, struct usage *usage)
 	return 0;
 }
 
+static int unsupported(const struct box *box, const char *what, struct err *e)
+{
+	return err_say(e, EOPNOTSUPP, "the %s tier cannot %s a sandbox", box->ops->name, what);
+}
+
+int box_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	return box->ops->pause ? box->ops->pause(box, meanwhile, arg, e)
+			       : unsupported(box, "pause", e);
+}
+
+int box_resume(struct box *box, struct err *e)
+{
+	return box->ops->resume ? box->ops->resume(box, e) : unsupported(box, "resume", e);
+}
+
+int box_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
+{
+	return box->ops->set_limits ? box->ops->set_limits(box, limits, e)
+				    : unsupported(box, "change the limits of", e);
+}
+
+void box_usage_now(struct box *box, struct usage_now *ret)
+{
+	memset(ret, 0xff, sizeof(*ret));
+	ret->oom_kills = ret->pids_refused = 0;
+	if (box->ops->usage_now)
+		box->ops->usage_now(box, ret);
+}
+
+int box_set_hostname(struct box *box, const char *name, struct err *e)
+{
+	return box->ops->set_hostname ? box->ops->set_hostname(box, name, e)
+				      : unsupported(box, "rename", e);
+}
+
+pid_t box_pid(const struct box *box)
+{
+	return box->pid;
+}
+
 const char *box_warning(const struct box *box)
 {
 	return box->warning;

@@ -23,6 +23,16 @@ struct usage {
 	bool disk_full;        /* nothing more could be written when somebody looked */
 };
 
+/* What a live sandbox uses at this moment, as far as its tier can tell; UINT64_MAX: not known. */
+struct usage_now {
+	uint64_t cpu_us;
+	uint64_t mem_used, mem_cache, mem_limit, mem_peak;
+	uint64_t disk_used, disk_total;
+	uint64_t pids, pids_limit;
+	uint64_t net_in, net_out;
+	uint64_t oom_kills, pids_refused; /* so far */
+};
+
 /* The descriptors that whoever waits for a sandbox polls; -1 where there is none. */
 struct box_fds {
 	int pidfd;   /* readable when the sandbox is over */
@@ -79,6 +89,23 @@ void box_measure(struct box *box, struct usage *ret_usage);
 /* Wait status of the first process, once it is over (pidfd readable); adds what only now is known
  * to what box_measure() told. */
 int box_reap(struct box *box, int *ret_status, struct usage *usage);
+/*
+ * Of a plan that is live, while it runs; -EOPNOTSUPP, with a line that says why, where a tier or
+ * host cannot.
+ *
+ * pause: every process inside stands still when it returns, and memory was given back as far as it
+ * goes. On failure all of them run. resume lets them go on. kill works on a paused one. While it
+ * waits, @meanwhile is called: a process whose denied call nobody answers does not come to rest.
+ */
+int box_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e);
+int box_resume(struct box *box, struct err *e);
+/* Other limits from now on; 0 in a field: leave it. -EBUSY: more is in use than that. Not for disk.
+ * What was set before a failure stays set: the caller is told, and asks again. */
+int box_set_limits(struct box *box, const struct plan_limits *limits, struct err *e);
+void box_usage_now(struct box *box, struct usage_now *ret);
+int box_set_hostname(struct box *box, const char *name, struct err *e);
+/* The first process, as the host numbers it; 0 when there is none. */
+pid_t box_pid(const struct box *box);
 /* What the caller should be told before the command runs; known after the start. "": nothing. */
 const char *box_warning(const struct box *box);
 /* The sandbox is over: puts what is worth keeping below boxes/<id> of the state directory. */

@@ -156,7 +156,7 @@ def test_etc_has_what_programs_need(box):
 
 
 def test_host_folders_are_not_there(box):
-    assert box.out("--", "find", "/home", "/root", "/srv", "/mnt", "/media", "/run", "-mindepth", "1").split() == []
+    assert box.out("--", "find", "/home", "/root", "/srv", "/mnt", "/media", "/run", "-mindepth", "1").split() == ["/home/user"]
     assert box.out("--", "find", "/var", "-mindepth", "2").split() == []
     assert set(box.out("--", "ls", "-A", "/").split()) <= {"bin", "dev", "etc", "home", "lib", "lib32", "lib64", "libx32", "media", "mnt",
                                                            "opt", "proc", "root", "run", "sbin", "srv", "sys", "tmp", "usr", "var"}
@@ -264,7 +264,7 @@ def test_follows_the_hosts_users(box, place):
     before = box.out("--", "cat", "/etc/passwd")
     (place / "passwd").write_text(pathlib.Path("/etc/passwd").read_text() + "newcomer:x:4242:4242::/home/newcomer:/bin/sh\n")
     run = " ".join(box.argv(*CONTAINER))
-    done = unshared(f"mount --bind $1 /etc/passwd; {run} --user newcomer -- id -u; {run} -- tail -1 /etc/passwd", place / "passwd")
+    done = unshared(f"mount --bind $1 /etc/passwd; {run} --user newcomer -- id -u; {run} -- grep newcomer /etc/passwd", place / "passwd")
     assert done.stdout.startswith("4242\nnewcomer:"), done
     assert box.out("--", "cat", "/etc/passwd") == before
 
@@ -300,7 +300,7 @@ def test_ordinary_user_tools(user_box):
 
 
 def test_ordinary_user_sees_nothing_of_the_host(user_box):
-    assert user_box.out("--", "find", "/home", "/root", "/srv", "/mnt", "/media", "/run", "-mindepth", "1").split() == []
+    assert user_box.out("--", "find", "/home", "/root", "/srv", "/mnt", "/media", "/run", "-mindepth", "1").split() == ["/home/user"]
     assert user_box("--", "cat", "/etc/shadow").returncode == 1
     assert user_box("--", "touch", "/usr/x").returncode == 1
 
@@ -338,3 +338,14 @@ def test_closed_files_in_a_listed_folder_stay_out(place):
 def test_ordinary_user_masks_are_read_only(user_box):
     table = mountinfo(user_box.out("--", "cat", "/proc/self/mountinfo"))
     assert [at for at, options, kind in table if at.startswith("/proc/") and kind != "devtmpfs" and "ro" not in options] == []
+
+
+# The account that clients of the API expect.
+
+@needs_root
+def test_account(box):
+    """One `user`, number 1000, whose home is there and writable by it; the host's own 1000 is gone."""
+    script = ("id -un; id -gn; echo $HOME; touch ~/f; stat -c '%U:%G %a' ~ ; grep -c '^user:' /etc/passwd /etc/group\n"
+              "cut -d: -f3 /etc/passwd | grep -cx 1000; getent passwd user | cut -d: -f7")
+    assert box.out("--user", "user", "--", "sh", "-ec", script) == (
+        "user\nuser\n/home/user\nuser:user 755\n/etc/passwd:1\n/etc/group:1\n1\n/bin/bash\n")

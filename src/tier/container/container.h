@@ -38,6 +38,7 @@ struct container {
 	unsigned watch_ms;
 	bool disk_seen_full;
 	bool assembled;           /* binds, /dev, /dev/shm and /proc hang in the root already */
+	bool paused;              /* every process is frozen */
 	bool upper_is_ours;       /* attached in our own mount namespace: not handed over */
 	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count;       /* ids mapped from 0 on */

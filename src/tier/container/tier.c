@@ -7,9 +7,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -107,6 +109,7 @@ static int container_prepare(
 		container_stop(&c->box);
 		return r;
 	}
+	/* The last is undone first, and that must be the freezer: a frozen process does not die. */
 	for (int i = 0; i < CGROUP_PARTS; i++)
 		if (c->cg.path[i][0])
 			box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[i], NULL);
@@ -246,6 +249,8 @@ static void container_kill(struct box *box)
 		return;
 	/* The first process takes its whole pid namespace along. */
 	host_pidfd_kill(box->fds.pidfd, SIGKILL);
+	if (container_of(box)->paused)
+		cgroup_thaw(&container_of(box)->cg, NULL);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
 }
@@ -265,6 +270,106 @@ static void container_measure(struct box *box, struct usage *usage)
 	/* Held to the end, the file system would be taken down by ward, after everything else. */
 	if (!box->plan->keep && box->upper >= 0)
 		close(take_fd(&box->upper));
+}
+
+static int container_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	struct container *c = container_of(box);
+	int r = cgroup_freeze(&c->cg, meanwhile, arg, e);
+
+	if (r < 0)
+		return r;
+	c->paused = true;
+	cgroup_reclaim(&c->cg);
+	return 0;
+}
+
+static int container_resume(struct box *box, struct err *e)
+{
+	struct container *c = container_of(box);
+	int r = cgroup_thaw(&c->cg, e);
+
+	if (r == 0)
+		c->paused = false;
+	return r;
+}
+
+static int container_set_limits(struct box *box, const struct plan_limits *l, struct err *e)
+{
+	return cgroup_set_limits(&container_of(box)->cg, l, e);
+}
+
+/* "  eth0: 12 3 0 0 0 0 0 0 45 6 ...": bytes in, seven more, bytes out. */
+static void add_device(const char *line, struct usage_now *u)
+{
+	const char *colon = strchr(line, ':');
+	uint64_t in, out;
+
+	line += strspn(line, " ");
+	if (!colon || strncmp(line, "lo:", 3) == 0)
+		return;
+	if (sscanf(colon + 1, "%" SCNu64 " %*u %*u %*u %*u %*u %*u %*u %" SCNu64, &in, &out) != 2)
+		return;
+	u->net_in += in;
+	u->net_out += out;
+}
+
+static void net_now(const struct box *box, struct usage_now *u)
+{
+	char path[64], text[4096];
+
+	/* The host's own traffic is not the sandbox's. */
+	if (box->plan->net == NET_HOST || !box->pid ||
+		str_fmt(path, sizeof(path), "/proc/%d/net/dev", (int)box->pid) < 0 ||
+		host_get(AT_FDCWD, path, text, sizeof(text)) < 0)
+		return;
+	u->net_in = u->net_out = 0;
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		add_device(line, u);
+	}
+}
+
+static void container_usage_now(struct box *box, struct usage_now *u)
+{
+	struct statfs fs;
+
+	cgroup_usage_now(&container_of(box)->cg, u);
+	net_now(box, u);
+	if (box->upper >= 0 && host_fstatfs(box->upper, &fs) == 0) {
+		u->disk_total = (uint64_t)fs.f_blocks * (uint64_t)fs.f_bsize;
+		u->disk_used = (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize;
+	}
+}
+
+struct naming {
+	int ns;
+	const char *name;
+};
+
+static int name_inside(void *arg)
+{
+	const struct naming *n = arg;
+	int r = host_setns(n->ns, CLONE_NEWUTS);
+
+	return r < 0 ? r : host_sethostname(n->name);
+}
+
+static int container_set_hostname(struct box *box, const char *name, struct err *e)
+{
+	struct naming n = { .ns = -1, .name = name };
+	char path[64];
+	int r;
+
+	if (!container_of(box)->rooted)
+		return err_say(e, EOPNOTSUPP, "only root can name a sandbox that runs");
+	r = str_fmt(path, sizeof(path), "/proc/%d/ns/uts", (int)box->pid);
+	if (r == 0)
+		n.ns = host_open(path, O_RDONLY, 0);
+	r = n.ns < 0 ? n.ns : host_errand(name_inside, &n);
+	if (n.ns >= 0)
+		close(n.ns);
+	return r < 0 ? err_set(e, -r, "setting the host name '%s'", name) : 0;
 }
 
 /* Everything that the sandbox wrote, as boxes/<id>/upper. */
@@ -313,5 +418,10 @@ const struct tier_ops tier_container = {
 	.kill = container_kill,
 	.measure = container_measure,
 	.keep = container_keep,
+	.pause = container_pause,
+	.resume = container_resume,
+	.set_limits = container_set_limits,
+	.usage_now = container_usage_now,
+	.set_hostname = container_set_hostname,
 	.stop = container_stop,
 };

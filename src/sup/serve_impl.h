@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_SUP_SERVE_IMPL_H
+#define WARD_SUP_SERVE_IMPL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/clock.h"
+#include "proto/client.h"
+#include "sup/ctl.h"
+#include "sup/flight.h"
+#include "sup/link.h"
+#include "sup/ring.h"
+#include "sup/serve.h"
+
+/* Inside sup/serve*.c only. */
+struct proc;
+
+/* One stream of the daemon. */
+enum call_kind {
+	CALL_PASS,   /* a request that the agent answers */
+	CALL_OUTPUT, /* receives what a process writes */
+	CALL_INPUT,  /* writes to a process's stdin */
+};
+
+struct call {
+	enum call_kind kind;
+	uint32_t stream;
+	uint16_t type, flags; /* of the request */
+	struct call *next;    /* of the same process */
+	struct proc *proc;
+	union {
+		struct { /* CALL_PASS */
+			uint32_t agent_stream;
+			struct flow down; /* what the agent may send */
+			struct flow up;   /* what the daemon may send */
+			bool pass_opened;
+		};
+		struct {                /* CALL_OUTPUT */
+			uint64_t at;    /* sent up to here */
+			uint64_t acked; /* and received up to here */
+			uint32_t credit;
+			bool opened;
+		};
+		struct { /* CALL_INPUT */
+			struct flow in;
+			uint8_t *pending; /* FLOW_WINDOW bytes, while they are needed */
+			uint32_t pending_at, pending_len;
+			uint64_t taken;
+			bool ended;
+		};
+	};
+};
+
+/* A process of START, from the request until its end is not remembered any more. */
+struct proc {
+	struct proc *next;
+	uint32_t agent_stream; /* 0: it has ended */
+	uint32_t pid;          /* 0: not told yet */
+	bool pty, stdin_open, exited, told;
+	struct proto_exit exit;
+	uint64_t exit_ns, kill_ns;
+	struct flow out[2]; /* stdout, stderr, from the agent */
+	struct flow in;     /* stdin, to the agent */
+	struct ring ring;
+	uint64_t delivered; /* received by somebody, up to here */
+	uint64_t lost;      /* overwritten before anybody received it */
+	struct call *outputs, *inputs;
+	char *label;     /* NULL: none */
+	uint8_t *config; /* ARG, ENV, CWD and USER fields as START gave them */
+	uint32_t config_len;
+};
+
+enum agent_stream_kind { AGENT_FREE, AGENT_PROC, AGENT_CALL, AGENT_ORPHAN };
+
+struct agent_stream {
+	enum agent_stream_kind kind;
+	union {
+		struct proc *proc;
+		struct call *call;
+	};
+};
+
+/* A START or BIND that comes in parts. */
+struct parts {
+	uint8_t *mem;
+	size_t len;
+	uint32_t stream;
+	uint16_t type, flags;
+};
+
+/* What processes get unless their START says otherwise; one block of memory that BIND replaces. */
+struct defaults {
+	char *user, *workdir;
+	char **env; /* NULL-terminated; strings in the same block */
+	void *room;
+};
+
+struct serve {
+	/* The place, and the daemon. */
+	char id[ID_LEN + 1];
+	int run_dir, listener;
+	struct ctl link; /* fd -1: nobody is connected */
+	bool link_broken;
+	uint64_t stall_ns; /* since when a full queue has not moved; 0: it does */
+	size_t stall_waiting;
+	struct call *calls[SUP_CALLS_MAX + 1];
+	struct parts parts;
+
+	/* The sandbox. */
+	enum sup_state state;
+	char reason[LINK_TEXT];
+	struct box *box;
+	const struct plan *plan;
+	const struct decision *decision;
+	const struct serve_hooks *hooks;
+	const struct box_fds *fds;
+	struct plan_limits limits; /* in force */
+	struct proto_conn conn;
+	bool channel_open, ready;
+	bool agent_more; /* frames of the agent may be waiting in the reader */
+	struct agent_stream streams[AGENT_STREAMS_MAX + 1];
+	struct proc *procs; /* newest first */
+	unsigned running, exited;
+	uint64_t started;
+	struct defaults defaults;
+
+	/* BIND came in this turn: it is told when what came with it is on its way. */
+	bool bound;
+	char bound_caller[LINK_TEXT], bound_trace[LINK_TEXT];
+
+	/* Its time. */
+	uint64_t deadline_ns;      /* 0: none, or paused */
+	uint64_t deadline_left_ms; /* while paused */
+	uint64_t deadline_total_ms;
+	enum sup_action deadline_action;
+	uint64_t sample_ns, keep_ns, kill_ns;
+
+	/* Its end. */
+	bool killed, over;
+	enum end_cause stop_cause;
+	char stop_text[LINK_TEXT]; /* "": not stopped by us */
+	int signals;
+	struct sighting *seen;
+	struct flight flight;
+	char created[CLOCK_TEXT];
+	uint64_t oom_events, pids_refused; /* noted so far */
+	bool disk_full;                    /* noted */
+};
+
+/* serve.c */
+/* Ends the sandbox: everything inside dies now. The first reason counts. */
+void serve_kill(struct serve *s, enum end_cause cause, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+void serve_set_deadline(struct serve *s, uint64_t ms, enum sup_action action);
+/* 0, or a negative errno with @e; the state is told to the daemon. */
+int serve_pause(struct serve *s, const char *reason, struct err *e);
+/* @ms 0: with what was left of its time. */
+int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct err *e);
+
+/* serve_link.c: the daemon's side */
+void link_accept(struct serve *s);
+void link_take(struct serve *s, int fd); /* a new daemon: the old one is hung up on */
+void link_hang_up(struct serve *s);
+void link_receive(struct serve *s);
+bool link_is_full(const struct serve *s); /* so much waits for it that nothing more is read */
+void link_status_send(struct serve *s);
+void link_ok(struct serve *s, uint32_t stream);
+void link_error(struct serve *s, uint32_t stream, int code, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+struct call *call_open(struct serve *s, const struct frame *f, enum call_kind kind);
+void call_close(struct serve *s, struct call *c);
+
+/* serve_ctl.c: requests that the supervisor answers itself; 0 or -EPROTO */
+int ctl_request(struct serve *s, const struct frame *f, const struct ctl_fields *v);
+int defaults_set(struct defaults *d, const char *const *env, const char *user, const char *workdir);
+void defaults_done(struct defaults *d);
+void put_limits(struct msg *m, const struct plan_limits *l);
+
+/* serve_proc.c */
+int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size_t len);
+int proc_attach(struct serve *s, const struct frame *f, const struct ctl_fields *v);
+int proc_input(struct serve *s, const struct frame *f, const struct ctl_fields *v);
+struct proc *proc_find(struct serve *s, const struct ctl_fields *v);
+void proc_list(struct serve *s, uint32_t stream);
+void proc_event(struct serve *s, struct proc *p, const struct proto_event *ev);
+void proc_pump(struct serve *s, struct proc *p); /* output to whoever may take it */
+void proc_pump_all(struct serve *s);
+int proc_ack(struct serve *s, struct call *c, uint64_t bytes);
+void proc_detach(struct serve *s, struct call *c);
+int input_data(struct serve *s, struct call *c, const uint8_t *data, uint32_t len);
+void input_end(struct serve *s, struct call *c);
+void input_pump(struct serve *s, struct proc *p);
+void proc_clock(struct serve *s, uint64_t now);
+void proc_free_all(struct serve *s);
+
+/* serve_agent.c: the agent's side */
+void agent_receive(struct serve *s);
+/* A number for a new stream; 0: all are in use. */
+uint32_t agent_number(struct serve *s);
+int pass_request(struct serve *s, const struct frame *f, const struct ctl_fields *v);
+int pass_frame(struct serve *s, struct call *c, const struct frame *f);
+void pass_drop(struct serve *s, struct call *c); /* the daemon has lost interest */
+
+#endif

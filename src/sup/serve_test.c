@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sup/serve_test.c - a supervisor between an agent and a daemon that the test plays.
+ *
+ * What an honest pair does is tried over the socket (tests/e2e/test_sup.py); here the agent was
+ * taken over, the daemon goes away at a bad moment, and queues are full.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <cmocka.h>
+
+#include "base/ckd.h"
+#include "base/str.h"
+#include "sup/serve_impl.h"
+#include "tier/tier_impl.h"
+
+/* The supervisor under test, and the two ends that are ours. */
+struct stage {
+	struct serve *s;
+	struct plan plan;
+	struct box box;
+	struct sighting seen;
+	struct ctl daemon, agent;
+	int channel;
+	unsigned finals, data;
+	int last_errno;
+	struct frame to_agent, to_daemon; /* the last ones; their data is gone */
+};
+
+static const struct serve_hooks hooks;
+static const struct decision decision;
+
+static void no_kill(struct box *box)
+{
+	(void)box;
+}
+
+static const struct tier_ops fake = { .name = "fake", .what = "nothing", .kill = no_kill };
+
+static void connect_daemon(struct stage *t)
+{
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	ctl_init(&t->daemon, pair[1]);
+	link_take(t->s, pair[0]);
+}
+
+static int begin(void **state)
+{
+	struct stage *t = calloc(1, sizeof(*t));
+	int pair[2];
+
+	assert_non_null(t);
+	t->s = calloc(1, sizeof(*t->s));
+	assert_non_null(t->s);
+	str_copy(t->plan.id, sizeof(t->plan.id), "abcdefghijkl");
+	str_copy(t->s->id, sizeof(t->s->id), t->plan.id);
+	t->plan.wall = WALL_CONTAINER;
+	box_init(&t->box, &fake, &t->plan);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	t->channel = pair[0];
+	ctl_init(&t->agent, pair[1]);
+	t->s->run_dir = t->s->listener = t->s->signals = -1;
+	t->s->link = (struct ctl){ .fd = -1, .dead = true };
+	t->s->box = &t->box;
+	t->s->plan = &t->plan;
+	t->s->decision = &decision;
+	t->s->hooks = &hooks;
+	t->s->fds = box_fds(&t->box);
+	t->s->seen = &t->seen;
+	t->s->state = SUP_RUNNING;
+	t->s->ready = t->s->channel_open = true;
+	flight_init(&t->s->flight);
+	proto_conn_init(&t->s->conn, t->channel);
+	t->s->conn.takes_fds = true;
+	connect_daemon(t);
+	*state = t;
+	return 0;
+}
+
+static int finish(void **state)
+{
+	struct stage *t = *state;
+
+	t->s->channel_open = false;
+	link_hang_up(t->s);
+	proc_free_all(t->s);
+	defaults_done(&t->s->defaults);
+	proto_conn_done(&t->s->conn);
+	close(t->channel);
+	ctl_done(&t->daemon);
+	ctl_done(&t->agent);
+	free(t->s);
+	free(t);
+	return 0;
+}
+
+static int hear_daemon(void *arg, const struct frame *f)
+{
+	struct stage *t = arg;
+	struct ctl_fields v;
+
+	t->to_daemon = *f;
+	t->data += f->type == PROTO_DATA ? f->len : 0;
+	if (f->type == PROTO_OK || f->type == PROTO_EXIT || f->type == PROTO_START_FAILED ||
+		f->type == PROTO_ERROR)
+		t->finals++;
+	if (f->type == PROTO_ERROR) {
+		assert_int_equal(ctl_fields_read(&v, f->data, f->len), 0);
+		t->last_errno = (int)ctl_num(&v, TAG_ERRNO, 0);
+	}
+	if (f->type == PROTO_OPENED && (f->flags & OPENED_FD))
+		close(ctl_take_fd(&t->daemon));
+	return 0;
+}
+
+static int hear_agent(void *arg, const struct frame *f)
+{
+	((struct stage *)arg)->to_agent = *f;
+	return 0;
+}
+
+/* Everything that is on its way arrives. */
+static void settle(struct stage *t)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		ctl_flush(&t->daemon);
+		ctl_flush(&t->agent);
+		if (t->s->link.fd >= 0)
+			link_receive(t->s);
+		if (t->s->channel_open && !t->s->killed)
+			agent_receive(t->s);
+		ctl_flush(&t->s->link);
+		proto_conn_flush(&t->s->conn, NULL);
+		ctl_receive(&t->daemon, 8, hear_daemon, t);
+		ctl_receive(&t->agent, 8, hear_agent, t);
+	}
+}
+
+static void from_daemon(struct stage *t, uint16_t type, uint16_t flags, uint32_t stream,
+	const void *data, size_t len)
+{
+	assert_int_equal(ctl_put(&t->daemon, type, flags, stream, data, len, -1), 0);
+	settle(t);
+}
+
+static void from_agent(struct stage *t, uint16_t type, uint16_t flags, uint32_t stream,
+	const void *data, size_t len)
+{
+	assert_int_equal(ctl_put(&t->agent, type, flags, stream, data, len, -1), 0);
+	settle(t);
+}
+
+static size_t number(uint8_t buf[64], enum proto_tag tag, uint64_t v, bool wide)
+{
+	struct msg m;
+
+	msg_begin(&m, buf, 64, PROTO_OK, 0, 0);
+	if (wide)
+		msg_u64(&m, tag, v);
+	else
+		msg_u32(&m, tag, (uint32_t)v);
+	memmove(buf, buf + FRAME_HEAD, m.len - FRAME_HEAD);
+	return m.len - FRAME_HEAD;
+}
+
+static void agent_number_of(
+	struct stage *t, uint16_t type, uint32_t stream, enum proto_tag tag, uint32_t v)
+{
+	uint8_t buf[64];
+	size_t n = number(buf, tag, v, false);
+
+	from_agent(t, type, 0, stream, buf, n);
+}
+
+/* A process with pid 5 on the daemon's stream 1 and the agent's stream 1. */
+static void start_process(struct stage *t)
+{
+	uint8_t buf[128];
+	struct msg m;
+
+	msg_begin(&m, buf, sizeof(buf), PROTO_START, 0, 1);
+	msg_text(&m, TAG_ARG, "sh");
+	ctl_put_msg(&t->daemon, &m);
+	settle(t);
+	assert_int_equal(t->to_agent.type, PROTO_START);
+	agent_number_of(t, PROTO_OPENED, 1, TAG_PID, 5);
+	assert_int_equal(t->to_daemon.type, PROTO_OPENED);
+}
+
+static void ask(struct stage *t, enum proto_type type, uint16_t flags, uint32_t stream)
+{
+	uint8_t buf[128];
+	struct msg m;
+
+	msg_begin(&m, buf, sizeof(buf), type, flags, stream);
+	msg_text(&m, TAG_PATH, "/x");
+	ctl_put_msg(&t->daemon, &m);
+	settle(t);
+}
+
+/* --- An agent that was taken over ------------------------------------------------------------- */
+
+typedef void lie_fn(struct stage *t);
+
+static void too_much_output(struct stage *t)
+{
+	static const uint8_t data[FRAME_PAYLOAD_MAX];
+
+	start_process(t);
+	/* The daemon gives no credit: when the ring is full, the agent has none either. */
+	for (unsigned i = 0; i < 8 && !t->s->killed; i++)
+		from_agent(t, PROTO_DATA, 0, 1, data, sizeof(data));
+}
+
+static void not_open(struct stage *t)
+{
+	from_agent(t, PROTO_OK, 0, 9, NULL, 0);
+}
+
+static void out_of_range(struct stage *t)
+{
+	from_agent(t, PROTO_OK, 0, 100000, NULL, 0);
+}
+
+static void opened_twice(struct stage *t)
+{
+	start_process(t);
+	agent_number_of(t, PROTO_OPENED, 1, TAG_PID, 6);
+}
+
+static void exit_before_opened(struct stage *t)
+{
+	uint8_t buf[128];
+	struct msg m;
+
+	msg_begin(&m, buf, sizeof(buf), PROTO_START, 0, 1);
+	msg_text(&m, TAG_ARG, "sh");
+	ctl_put_msg(&t->daemon, &m);
+	settle(t);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+}
+
+static void a_pipe(struct stage *t)
+{
+	int p[2];
+
+	ask(t, PROTO_READ, FILE_PASS_FD, 1);
+	assert_int_equal(pipe(p), 0);
+	close(p[1]);
+	ctl_put(&t->agent, PROTO_OPENED, OPENED_FD, 1, NULL, 0, p[0]);
+	settle(t);
+}
+
+static void a_file_unasked(struct stage *t)
+{
+	ask(t, PROTO_READ, 0, 1);
+	ctl_put(&t->agent, PROTO_OPENED, OPENED_FD, 1, NULL, 0, memfd_create("x", 0));
+	settle(t);
+}
+
+static void no_file(struct stage *t)
+{
+	ask(t, PROTO_READ, FILE_PASS_FD, 1);
+	from_agent(t, PROTO_OPENED, OPENED_FD, 1, NULL, 0);
+}
+
+static void a_file_for_a_process(struct stage *t)
+{
+	start_process(t);
+	ctl_put(&t->agent, PROTO_OPENED, OPENED_FD, 1, NULL, 0, memfd_create("x", 0));
+	settle(t);
+}
+
+static void many_files(struct stage *t)
+{
+	for (unsigned i = 0; i <= PROTO_FDS_MAX; i++)
+		ctl_put(&t->agent, PROTO_HELLO, 0, 0, "\1\0\4\0\0\0\1\0\0\0", 10,
+			memfd_create("x", 0));
+	settle(t);
+}
+
+static void an_exit_of_a_file(struct stage *t)
+{
+	ask(t, PROTO_READ, 0, 1);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+}
+
+static void too_much_credit(struct stage *t)
+{
+	uint8_t buf[64];
+	size_t n = number(buf, TAG_BYTES, FLOW_CREDIT_MAX, true);
+
+	start_process(t);
+	from_agent(t, PROTO_CREDIT, 0, 1, buf, n);
+}
+
+static void more_than_a_file_may(struct stage *t)
+{
+	static const uint8_t data[FRAME_PAYLOAD_MAX];
+
+	ask(t, PROTO_READ, 0, 1);
+	from_agent(t, PROTO_DATA, 0, 1, data, sizeof(data));
+	from_agent(t, PROTO_DATA, 0, 1, data, 1);
+}
+
+static void nonsense(struct stage *t)
+{
+	from_agent(t, 777, 0, 1, NULL, 0);
+}
+
+static void test_lies_of_an_agent(void **state)
+{
+	static lie_fn *const lies[] = { too_much_output, not_open, out_of_range, opened_twice,
+		exit_before_opened, a_pipe, a_file_unasked, no_file, a_file_for_a_process,
+		many_files, an_exit_of_a_file, too_much_credit, more_than_a_file_may, nonsense };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(lies); i++) {
+		void *place = NULL;
+		struct stage *t;
+
+		begin(&place);
+		t = place;
+		lies[i](t);
+		if (!t->s->killed)
+			fail_msg("lie %zu was believed", i);
+		assert_int_equal(t->s->stop_cause, END_KILLED);
+		assert_non_null(strstr(t->s->stop_text, "protocol"));
+		finish(&place);
+	}
+}
+
+/* --- A daemon that goes away ------------------------------------------------------------------ */
+
+static void test_calls_of_a_lost_daemon(void **state)
+{
+	struct stage *t = *state;
+
+	start_process(t);
+	ask(t, PROTO_READ, 0, 2);
+	assert_int_equal(t->to_agent.type, PROTO_READ);
+	ctl_done(&t->daemon);
+	settle(t);
+	assert_int_equal(t->s->link.fd, -1);
+	/* The read is given up, the process is not. */
+	assert_int_equal(t->to_agent.type, PROTO_CANCEL);
+	assert_int_equal(t->s->running, 1);
+	/* What still comes for it goes nowhere, and its number is free after its end. */
+	from_agent(t, PROTO_DATA, 0, t->to_agent.stream, "late", 4);
+	from_agent(t, PROTO_OK, 0, t->to_agent.stream, NULL, 0);
+	assert_false(t->s->killed);
+	assert_int_equal(t->s->streams[2].kind, AGENT_FREE);
+}
+
+static void test_output_waits_for_the_next_daemon(void **state)
+{
+	struct stage *t = *state;
+	uint8_t buf[64];
+	size_t n = number(buf, TAG_PID, 5, false);
+
+	start_process(t);
+	from_agent(t, PROTO_DATA, 0, 1, "first", 5);
+	assert_int_equal(t->data, 5);
+	ctl_done(&t->daemon);
+	settle(t);
+	from_agent(t, PROTO_DATA, 0, 1, "second", 6);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+	t->data = 0;
+	connect_daemon(t);
+	/* Nothing was credited: all of it comes again. */
+	from_daemon(t, PROTO_ATTACH, 0, 3, buf, n);
+	assert_int_equal(t->data, 11);
+	assert_int_equal(t->to_daemon.type, PROTO_EXIT);
+}
+
+static void test_a_daemon_that_does_not_read(void **state)
+{
+	struct stage *t = *state;
+	static const uint8_t data[32 * 1024];
+	unsigned i;
+
+	ask(t, PROTO_DIAL, 0, 1);
+	t->s->calls[1]->down.credit = FLOW_CREDIT_MAX;
+	/* Without settle(): nobody takes anything out at the other end. */
+	for (i = 0; i < 200; i++) {
+		ctl_put(&t->agent, PROTO_DATA, 0, 1, data, sizeof(data), -1);
+		ctl_flush(&t->agent);
+		agent_receive(t->s);
+		ctl_flush(&t->s->link);
+	}
+	assert_true(ctl_waiting(&t->s->link) < SUP_QUEUE_HIGH + 2 * sizeof(data));
+	assert_true(ctl_waiting(&t->agent) > 0);
+	assert_false(t->s->killed);
+	/* And goes on when it reads. */
+	for (i = 0; i < 200; i++)
+		settle(t);
+	assert_int_equal(t->data, 200 * sizeof(data));
+}
+
+static void test_a_request_in_the_middle_of_another(void **state)
+{
+	struct stage *t = *state;
+
+	from_daemon(t, PROTO_START, START_MORE, 1, "", 0);
+	from_daemon(t, PROTO_USAGE, 0, 1, NULL, 0);
+	settle(t);
+	/* Half a START and then something else: that is no daemon of ours. */
+	assert_int_equal(t->s->link.fd, -1);
+	assert_false(t->s->killed);
+}
+
+static void test_forgetting_exits(void **state)
+{
+	struct stage *t = *state;
+
+	start_process(t);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+	assert_int_equal(t->s->exited, 1);
+	proc_clock(t->s, clock_ns() + (SUP_EXIT_KEEP_MS - 1000) * 1000000ull);
+	assert_int_equal(t->s->exited, 1);
+	proc_clock(t->s, clock_ns() + (SUP_EXIT_KEEP_MS + 1000) * 1000000ull);
+	assert_int_equal(t->s->exited, 0);
+	/* One that nobody was told of is kept longer, but not for ever. */
+	start_process(t);
+	ctl_done(&t->daemon);
+	settle(t);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+	proc_clock(t->s, clock_ns() + (SUP_EXIT_KEEP_MS + 1000) * 1000000ull);
+	assert_int_equal(t->s->exited, 1);
+	proc_clock(t->s, clock_ns() + (SUP_EXIT_DROP_MS + 1000) * 1000000ull);
+	assert_int_equal(t->s->exited, 0);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lies_of_an_agent),
+		TEST(test_calls_of_a_lost_daemon),
+		TEST(test_output_waits_for_the_next_daemon),
+		TEST(test_a_daemon_that_does_not_read),
+		TEST(test_a_request_in_the_middle_of_another),
+		TEST(test_forgetting_exits),
+	};
+
+	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);
+}

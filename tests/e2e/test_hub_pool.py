@@ -1,0 +1,151 @@
+"""Warm pools: claims with everything of their own, misses, refills, shrinking, restarts."""
+import json
+import os
+import signal
+import sqlite3
+import time
+
+import pytest
+
+from hubtest import *  # noqa: F401,F403
+from hubtest import Gone, Refused, supervisors, until
+from runbox import needs_root
+
+pytestmark = needs_root
+
+
+def pool(h):
+    return h("pools")["pools"][0]
+
+
+def filled(h, n):
+    return until(lambda: pool(h)["ready"] == n and not pool(h)["starting"], f"{n} warm sandboxes, not {pool(h)}")
+
+
+def test_a_claim_is_warm_with_all_of_its_own(hub):
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=3", "warm=echo+warm+>/tmp/warm")
+    filled(h, 1)
+    ready = set(supervisors(hub.state))
+    box = h("create", "env.A=b", "meta.k=v", "timeout=50000", f"memory={300 << 20}", "pids=77", "secure=1", "tenant=acme")
+    assert box["from_pool"] and {box["id"]} == ready
+    assert box["tenant"] == "acme" and box["metadata"] == {"k": "v"} and box["env"] == {"A": "b"} and box["token"]
+    assert h("get", box["id"])["memory"] == 300 << 20
+    assert h("exec", box["id"], "echo", "$A", "$(cat", "/tmp/warm)")["out"] == "b warm\n"
+    assert pool(h)["hits"] == 1
+    assert h("why", box["id"])["steps"] == ["creating", "ready", "running"]
+    filled(h, 1)
+    assert not h("create", "cold=1")["from_pool"]
+
+
+def test_claimed_timeouts_hold(hub):
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1")
+    filled(h, 1)
+    box = h("create", "timeout=700")
+    assert box["from_pool"]
+    until(lambda: box["id"] not in [b["id"] for b in h.list()], "the end at the deadline")
+    assert h("why", box["id"])["cause"] == "time-limit"
+
+
+def test_what_cannot_be_bound_late_is_a_miss(hub, tmp_path):
+    shared, toml = tmp_path / "shared", tmp_path / "ward.toml"
+    shared.mkdir()
+    toml.write_text(f'[mounts]\nroots = ["{shared}"]\n')
+    h = hub("--config", toml).ready()
+    h("pool", "base", "min=1", "max=2")
+    filled(h, 1)
+    assert not h("create", f"mount={shared}")["from_pool"]
+    assert pool(h)["misses"] == 1
+    filled(h, 2)  # a miss makes it larger, up to max
+
+
+def test_nobody_sees_the_pool(hub):
+    h = hub().ready()
+    h("pool", "base", "min=2", "max=2")
+    filled(h, 2)
+    ready = list(supervisors(hub.state))
+    assert h.list() == [] and h.list("tenant=acme", "as-tenant=1", f"states={0x1ff}") == []
+    for verb in ("get", "kill", "connect"):
+        with pytest.raises(Refused):
+            h(verb, ready[0], "tenant=acme", "as-tenant=1")
+    with pytest.raises(Refused) as e:
+        h("pool", "base", "min=1", "max=1", "as-tenant=1")
+    assert e.value.http == 403
+
+
+def test_it_shrinks_when_idle_and_goes_when_removed(hub, tmp_path):
+    toml = tmp_path / "ward.toml"
+    toml.write_text('[pool]\nidle = "1s"\n')
+    h = hub("--config", toml).ready()
+    h("pool", "base", "min=1", "max=3")
+    filled(h, 1)
+    for _ in range(3):  # a rush: misses raise the target
+        h.wait(h.send("create")), h.wait(h.send("create", "cold=1"))
+    until(lambda: pool(h)["ready"] > 1, "the pool to grow")
+    until(lambda: pool(h)["ready"] == 1, "the pool to shrink", patience=30)
+    assert pool(h)["shrunk"] >= 1
+    h("pool", "base", "max=0")
+    until(lambda: len(supervisors(hub.state)) == 6, "the pool's sandboxes to end")
+    assert h("pools")["pools"] == []
+
+
+def test_a_warm_up_that_fails_says_so(hub):
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1", "warm=echo+no+luck;+exit+9")
+    until(lambda: "exit status 9" in pool(h)["trouble"], "the trouble")
+    assert not h("create")["from_pool"]
+    until(lambda: len(supervisors(hub.state)) == 1, "the failed ones to end")
+    h("pool", "base", "min=1", "max=1", "warm=true")
+    filled(h, 1)
+    assert pool(h)["trouble"] == ""
+
+
+def test_a_warm_one_that_died_is_replaced(hub):
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1")
+    filled(h, 1)
+    (first,) = supervisors(hub.state).items()
+    os.kill(first[1], signal.SIGKILL)
+    until(lambda: supervisors(hub.state) and first[0] not in supervisors(hub.state), "another one")
+    filled(h, 1)
+    assert h("create")["from_pool"]
+
+
+def test_the_pool_is_found_again(hub):
+    h = hub().ready()
+    h("pool", "base", "min=2", "max=2")
+    filled(h, 2)
+    before = set(supervisors(hub.state))
+    h.kill()
+    h = hub().ready()
+    filled(h, 2)
+    assert set(supervisors(hub.state)) == before
+    assert h("create")["id"] in before
+
+
+def test_the_daemon_dies_during_a_claim(hub):
+    for n in range(1, 60):
+        h = hub().ready()
+        h("pool", "base", "min=1", "max=1")
+        filled(h, 1)
+        h.quit()
+        dying = hub("--crash", n)
+        died, box = True, None
+        try:
+            box = dying.ready()("create", "timeout=60000", "env.A=b")["id"]
+            dying.quit()
+            died = False
+        except Gone:
+            assert dying.died() == -signal.SIGKILL
+        h = hub().ready()
+        filled(h, 1)
+        for one in h.list():  # what is somebody's is whole: it has its environment and its time
+            assert one["env"] == {"A": "b"} and one["end_us"] > 0
+            assert h("exec", one["id"], "echo", "$A")["out"] == "b\n"
+            h("kill", one["id"])
+        h.quit()
+        if not died:
+            assert n > 5
+            return
+    pytest.fail("it never got to its end")

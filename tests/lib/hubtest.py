@@ -1,0 +1,149 @@
+"""The hub without a front: tests/hub/driver.c as a Python object.
+
+hub       fixture: a factory of Hub objects on one state directory; what is left is ended afterwards
+"""
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import queue
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from leftovers import Leaks
+from wardtest import BINARY
+
+DRIVER = BINARY.parent / "tests" / "hub" / "hub-driver"
+PATIENCE = 60
+
+
+class Gone(Exception):
+    """The driver died before it answered."""
+
+
+class Refused(Exception):
+    def __init__(self, answer):
+        super().__init__(answer["msg"])
+        self.code, self.http, self.retry_after, self.msg = answer["fail"], answer["http"], answer["retry_after"], answer["msg"]
+
+
+class Hub:
+    def __init__(self, state, *options, tier="container", log=None):
+        argv = [str(DRIVER), str(state), str(BINARY), *(["--tier", tier] if tier else []), *map(str, options)]
+        self.log = log or open(pathlib.Path(state).with_name("driver.log"), "a")
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, bufsize=1)
+        self.numbers, self.answers, self.events = itertools.count(1), {}, queue.Queue()
+        self.is_ready, self.changed = False, threading.Condition()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            answer = json.loads(line)
+            with self.changed:
+                if "ready" in answer:
+                    self.is_ready = True
+                elif "event" in answer:
+                    self.events.put(answer)
+                else:
+                    self.answers[answer["n"]] = answer
+                self.changed.notify_all()
+        with self.changed:
+            self.answers[None] = True
+            self.changed.notify_all()
+
+    def ready(self):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.is_ready or None in self.answers, PATIENCE):
+                raise TimeoutError("the hub is not ready")
+            if not self.is_ready:
+                raise Gone()
+        return self
+
+    def send(self, *words):
+        n = next(self.numbers)
+        try:
+            self.process.stdin.write(f"{n} {' '.join(map(str, words))}\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise Gone() from None
+        return n
+
+    def wait(self, n):
+        with self.changed:
+            if not self.changed.wait_for(lambda: n in self.answers or None in self.answers, PATIENCE):
+                raise TimeoutError(f"no answer to {n}")
+            if n not in self.answers:
+                raise Gone()
+            answer = self.answers.pop(n)
+        if "fail" in answer:
+            raise Refused(answer)
+        return answer
+
+    def __call__(self, *words):
+        return self.wait(self.send(*words))
+
+    def list(self, *words):
+        return self("list", *words)["list"]
+
+    def quit(self, everything=False):
+        """Ends the daemon in an orderly way; its sandboxes too, if told so."""
+        self.send("quit", *(["all"] if everything else []))
+        assert self.process.wait(PATIENCE) == 0, f"see {self.log.name}"
+
+    def kill(self):
+        self.process.kill()
+        return self.process.wait(PATIENCE)
+
+    def died(self):
+        return self.process.wait(PATIENCE)
+
+
+def supervisors(state):
+    """Processes of `ward sup` on this state directory."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                # Its children may have its command line; it alone leads a session.
+                if b"sup" in words and str(state).encode() in words and os.getsid(int(entry.name)) == int(entry.name):
+                    found[words[words.index(b"sup") + 1].decode()] = int(entry.name)
+    return found
+
+
+def until(check, what, patience=20):
+    end = time.monotonic() + patience
+    while not (found := check()):
+        assert time.monotonic() < end, f"still waiting for {what}"
+        time.sleep(0.02)
+    return found
+
+
+@pytest.fixture
+def hub(state):
+    state.mkdir(mode=0o700, parents=True)
+    leaks = Leaks(state)
+    hubs = []
+
+    def make(*options, **named):
+        hubs.append(Hub(state, *options, **named))
+        return hubs[-1]
+
+    make.state = state
+    yield make
+    for one in hubs:
+        if one.process.poll() is None:
+            one.kill()
+    last = Hub(state, tier=None).ready()
+    until(lambda: set(supervisors(state)) <= {b["id"] for b in last.list("all=1", "states=127")}, "strays to be stopped")
+    last.quit(everything=True)
+    until(lambda: not supervisors(state), "supervisors to end")
+    for name in (state / "run").iterdir():
+        assert not name.name.endswith((".sock", ".end")), f"left behind: {name}"
+    leaks.check()
