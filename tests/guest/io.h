@@ -30,50 +30,54 @@
 
 static inline const char *io_errname(int e)
 {
-#define E(n) \
-	if (e == n) \
+#define E(n)                                                                                       \
+	if (e == n)                                                                                \
 		return #n;
-	E(EPERM) E(ENOENT) E(ESRCH) E(EINTR) E(EIO) E(ENXIO) E(E2BIG) E(EBADF) E(ECHILD) E(EAGAIN)
-	E(ENOMEM) E(EACCES) E(EFAULT) E(EBUSY) E(EEXIST) E(ENODEV) E(ENOTDIR) E(EISDIR) E(EINVAL)
-	E(ENFILE) E(EMFILE) E(ENOTTY) E(EFBIG) E(ENOSPC) E(ESPIPE) E(EROFS) E(EPIPE) E(ERANGE)
-	E(ENAMETOOLONG) E(ENOSYS) E(ELOOP) E(ENOMSG) E(EIDRM) E(EPROTO) E(EBADMSG) E(EOVERFLOW)
-	E(ENOTSOCK) E(EDESTADDRREQ) E(EMSGSIZE) E(EPROTOTYPE) E(ENOPROTOOPT) E(EPROTONOSUPPORT)
-	E(ESOCKTNOSUPPORT) E(EOPNOTSUPP) E(EPFNOSUPPORT) E(EAFNOSUPPORT) E(EADDRINUSE)
-	E(EADDRNOTAVAIL) E(ENETDOWN) E(ENETUNREACH) E(ECONNABORTED) E(ECONNRESET) E(ENOBUFS)
-	E(EISCONN) E(ENOTCONN) E(ETIMEDOUT) E(ECONNREFUSED) E(EHOSTUNREACH) E(EALREADY)
-	E(EINPROGRESS) E(ETOOMANYREFS) E(ECANCELED) E(ENOKEY) E(EXDEV) E(EDEADLK)
+	E(EPERM)
+	E(ENOENT) E(ESRCH) E(EINTR) E(EIO) E(ENXIO) E(E2BIG) E(EBADF) E(ECHILD) E(EAGAIN) E(
+		ENOMEM) E(EACCES) E(EFAULT) E(EBUSY) E(EEXIST) E(ENODEV) E(ENOTDIR) E(EISDIR)
+		E(EINVAL) E(ENFILE) E(EMFILE) E(ENOTTY) E(EFBIG) E(ENOSPC) E(ESPIPE) E(EROFS) E(
+			EPIPE) E(ERANGE) E(ENAMETOOLONG) E(ENOSYS) E(ELOOP) E(ENOMSG) E(EIDRM)
+			E(EPROTO) E(EBADMSG) E(EOVERFLOW) E(ENOTSOCK) E(EDESTADDRREQ) E(EMSGSIZE) E(
+				EPROTOTYPE) E(ENOPROTOOPT) E(EPROTONOSUPPORT) E(ESOCKTNOSUPPORT)
+				E(EOPNOTSUPP) E(EPFNOSUPPORT) E(EAFNOSUPPORT) E(EADDRINUSE) E(
+					EADDRNOTAVAIL) E(ENETDOWN) E(ENETUNREACH) E(ECONNABORTED)
+					E(ECONNRESET) E(ENOBUFS) E(EISCONN) E(ENOTCONN) E(ETIMEDOUT)
+						E(ECONNREFUSED) E(EHOSTUNREACH) E(EALREADY)
+							E(EINPROGRESS) E(ETOOMANYREFS) E(ECANCELED)
+								E(ENOKEY) E(EXDEV) E(EDEADLK)
 #undef E
-	return "E?";
+									return "E?";
 }
 
 /* The value of a call, or its error's name. */
-#define R(call) \
-	do { \
-		errno = 0; \
-		long r_ = (long)(call); \
-		if (r_ == -1) \
-			printf("%s: %s\n", #call, io_errname(errno)); \
-		else \
-			printf("%s: %ld\n", #call, r_); \
+#define R(call)                                                                                    \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		long r_ = (long)(call);                                                            \
+		if (r_ == -1)                                                                      \
+			printf("%s: %s\n", #call, io_errname(errno));                              \
+		else                                                                               \
+			printf("%s: %ld\n", #call, r_);                                            \
 	} while (0)
 
 /* The same for a value that differs between runs: a descriptor, a pid. */
-#define OK(call) \
-	do { \
-		errno = 0; \
-		long r_ = (long)(call); \
-		printf("%s: %s\n", #call, r_ == -1 ? io_errname(errno) : "ok"); \
+#define OK(call)                                                                                   \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		long r_ = (long)(call);                                                            \
+		printf("%s: %s\n", #call, r_ == -1 ? io_errname(errno) : "ok");                    \
 	} while (0)
 
 #define B(cond) printf("%s: %s\n", #cond, (cond) ? "yes" : "no")
 
-#define NEED(call) \
-	do { \
-		if ((call) == -1) { \
-			printf("NEED %s: %s\n", #call, io_errname(errno)); \
-			fflush(stdout); \
-			_exit(9); \
-		} \
+#define NEED(call)                                                                                 \
+	do {                                                                                       \
+		if ((call) == -1) {                                                                \
+			printf("NEED %s: %s\n", #call, io_errname(errno));                         \
+			fflush(stdout);                                                            \
+			_exit(9);                                                                  \
+		}                                                                                  \
 	} while (0)
 
 static void *volatile io_badp = (void *)8; /* volatile: the compiler need not know */

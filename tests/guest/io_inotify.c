@@ -40,7 +40,10 @@ static void drain(void)
 		if (e->cookie && !cookie)
 			cookie = e->cookie;
 		printf(" wd %d mask %x len %u cookie %s name '%s'\n", e->wd, e->mask, e->len,
-			!e->cookie ? "0" : e->cookie == cookie ? "same" : "other", e->len ? e->name : "");
+			!e->cookie            ? "0"
+			: e->cookie == cookie ? "same"
+					      : "other",
+			e->len ? e->name : "");
 		p += sizeof(*e) + e->len;
 	}
 }

@@ -37,7 +37,8 @@ static void stat_and_flags(void)
 	NEED(pipe2(p, O_NONBLOCK | O_CLOEXEC));
 	R(fstat(p[0], &st));
 	B(S_ISFIFO(st.st_mode));
-	printf("mode %o size %ld nlink %ld\n", st.st_mode & 07777, (long)st.st_size, (long)st.st_nlink);
+	printf("mode %o size %ld nlink %ld\n", st.st_mode & 07777, (long)st.st_size,
+		(long)st.st_nlink);
 	R(fcntl(p[0], F_GETFD));
 	B(fcntl(p[0], F_GETFL) == O_NONBLOCK);
 	B(fcntl(p[1], F_GETFL) == (O_NONBLOCK | O_WRONLY));

@@ -117,7 +117,8 @@ static void select_basics(void)
 	FD_SET(p[1], &w);
 	FD_SET(p[0], &x);
 	R(select(p[1] + 1, &r, &w, &x, &tv));
-	printf("%d %d %d\n", FD_ISSET(p[0], &r) != 0, FD_ISSET(p[1], &w) != 0, FD_ISSET(p[0], &x) != 0);
+	printf("%d %d %d\n", FD_ISSET(p[0], &r) != 0, FD_ISSET(p[1], &w) != 0,
+		FD_ISSET(p[0], &x) != 0);
 	write(p[1], "x", 1);
 	FD_SET(p[0], &r);
 	R(select(p[1] + 1, &r, NULL, NULL, NULL));

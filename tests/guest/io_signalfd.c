@@ -53,7 +53,8 @@ static void reads(void)
 	memset(si, 0, sizeof(si));
 	R(read(s, si, sizeof(si)) / (long)sizeof(si[0]));
 	for (int i = 0; i < 4; i++)
-		printf("%d code %d int %d me %d\n", (int)si[i].ssi_signo - (si[i].ssi_signo > 31 ? SIGRTMIN : 0),
+		printf("%d code %d int %d me %d\n",
+			(int)si[i].ssi_signo - (si[i].ssi_signo > 31 ? SIGRTMIN : 0),
 			si[i].ssi_code, si[i].ssi_int, si[i].ssi_pid == (unsigned)getpid());
 	R(read(s, si, sizeof(si[0])));
 	sigset_t pend;

@@ -59,7 +59,7 @@ struct epoll {
 	struct epoll_item **hash;
 	uint32_t buckets, count;
 	struct epoll_item *first, *last; /* ready */
-	struct epoll_item *kids; /* items whose file is an epoll */
+	struct epoll_item *kids;         /* items whose file is an epoll */
 	uint32_t parents;
 	struct wait_queue wait;  /* epoll_wait */
 	struct wait_queue outer; /* poll of this epoll, and epolls around it */
@@ -336,8 +336,9 @@ static int item_add(struct task *t, struct epoll *ep, int fd, struct file *targe
 	it = hash_room(ep) < 0 ? NULL : calloc(1, sizeof(*it));
 	if (!it)
 		return -ENOMEM;
-	*it = (struct epoll_item){ .ep = ep, .file = target, .fd = fd, .events = ev->events,
-		.data = ev->data };
+	*it = (struct epoll_item){
+		.ep = ep, .file = target, .fd = fd, .events = ev->events, .data = ev->data
+	};
 	item_link(ep, it);
 	r = item_register(t, it, &state);
 	if (r < 0) {
@@ -351,7 +352,7 @@ static int item_add(struct task *t, struct epoll *ep, int fd, struct file *targe
 static int check_exclusive(const struct file *target, int op, uint32_t events)
 {
 	const uint32_t ok = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLWAKEUP |
-		(uint32_t)EPOLLET | EPOLLEXCLUSIVE;
+			    (uint32_t)EPOLLET | EPOLLEXCLUSIVE;
 
 	if (!(events & EPOLLEXCLUSIVE))
 		return 0;
@@ -402,6 +403,13 @@ static unsigned item_state(struct epoll_item *it, struct task *t)
 	if (want == 0)
 		return 0;
 	return io_poll_state(it->file, t) & (want | POLLERR | POLLHUP);
+}
+
+int epoll_count(const struct file *epf)
+{
+	const struct epoll *ep = epf->priv;
+
+	return (int)ep->count;
 }
 
 int epoll_collect(struct task *t, struct file *epf, struct gepoll_event *out, int max)

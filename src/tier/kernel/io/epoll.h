@@ -24,6 +24,8 @@ bool file_is_epoll(const struct file *f);
 /* EPOLL_CTL_*: 0 or a negative errno. */
 int epoll_control(struct task *t, struct file *ep, int op, int fd, struct file *target,
 	const struct gepoll_event *ev);
+/* How many files it watches. */
+int epoll_count(const struct file *ep);
 /* Takes up to @max events; how many, 0 when there are none. */
 int epoll_collect(struct task *t, struct file *ep, struct gepoll_event *out, int max);
 /* Events of the last epoll_collect() that could not be delivered: they are looked at again. */

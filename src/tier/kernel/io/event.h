@@ -16,7 +16,7 @@ struct file *eventfd_create(struct kernel *k, uint32_t count, unsigned flags);
 struct file *signalfd_create(struct kernel *k, gsigset_t mask, unsigned flags);
 int signalfd_set(struct file *f, gsigset_t mask); /* -EINVAL: not a signalfd */
 
-struct file *timerfd_create(struct kernel *k, int clock, unsigned flags);
+struct file *timerfd_file(struct kernel *k, int clock, unsigned flags);
 struct timerfd_value {
 	int64_t value, interval; /* ns */
 };

@@ -23,7 +23,7 @@ struct eventfd {
 	struct wait_queue wait;
 };
 
-static ssize_t eventfd_read(struct file *f, struct uio *io, int64_t *pos)
+static ssize_t event_read(struct file *f, struct uio *io, int64_t *pos)
 {
 	struct eventfd *e = f->priv;
 	uint64_t v;
@@ -40,7 +40,7 @@ static ssize_t eventfd_read(struct file *f, struct uio *io, int64_t *pos)
 	return r < (ssize_t)sizeof(v) ? -EFAULT : r;
 }
 
-static ssize_t eventfd_write(struct file *f, struct uio *io, int64_t *pos)
+static ssize_t event_write(struct file *f, struct uio *io, int64_t *pos)
 {
 	struct eventfd *e = f->priv;
 	uint64_t v;
@@ -68,7 +68,7 @@ static unsigned eventfd_poll(struct file *f, struct poll_reg *reg)
 
 	poll_wait(reg, &e->wait);
 	return (e->count > 0 ? POLLIN : 0) | (e->count == UINT64_MAX ? POLLERR : 0) |
-		(e->count < UINT64_MAX - 1 ? POLLOUT : 0);
+	       (e->count < UINT64_MAX - 1 ? POLLOUT : 0);
 }
 
 static void eventfd_release(struct file *f)
@@ -96,8 +96,8 @@ static void eventfd_walk(struct file *f, struct walk *w)
 static const struct file_ops eventfd_ops = {
 	.name = "[eventfd]",
 	.flags = FILE_STREAM | FILE_NO_PARTIAL,
-	.read = eventfd_read,
-	.write = eventfd_write,
+	.read = event_read,
+	.write = event_write,
 	.poll = eventfd_poll,
 	.release = eventfd_release,
 	.walk = eventfd_walk,

@@ -2,7 +2,8 @@
 #ifndef WARD_TIER_KERNEL_IO_IOLIMITS_H
 #define WARD_TIER_KERNEL_IO_IOLIMITS_H
 
-/* What one sandbox may make the kernel process hold in pipes, events, sockets, terminals and ipc. */
+/* What one sandbox may make the kernel process hold in pipes, events, sockets, terminals and ipc.
+ */
 enum {
 	PIPE_PAGE = 4096,          /* one slot; also PIPE_BUF */
 	PIPE_SLOTS = 16,           /* of a new pipe: 64 KB */
@@ -20,18 +21,18 @@ enum {
 	SOCK_BUF_MIN = 4608,
 	SOCK_BUF_RCV_MIN = 2304,
 	SOCK_BUF_MAX = 425984,
-	SOCK_OVERHEAD = 256,       /* counted with each datagram beside its bytes */
-	SOCK_BACKLOG_MAX = 4096,   /* somaxconn */
-	SOCK_DGRAM_QUEUE = 10,     /* unix datagrams waiting, as max_dgram_qlen */
-	SOCKETS_MAX = 65536,       /* of the sandbox */
-	SCM_FDS_MAX = 253,         /* descriptors in one message */
-	SCM_INFLIGHT_MAX = 16384,  /* descriptors in all messages of the sandbox */
-	SCM_DEPTH_MAX = 4,         /* sockets inside messages inside sockets */
-	SOCK_CONTROL_MAX = 20480,  /* control bytes of one sendmsg, as optmem_max */
-	SOCK_MMSG_MAX = 1024,      /* messages of one sendmmsg or recvmmsg */
+	SOCK_OVERHEAD = 256,      /* counted with each datagram beside its bytes */
+	SOCK_BACKLOG_MAX = 4096,  /* somaxconn */
+	SOCK_DGRAM_QUEUE = 10,    /* unix datagrams waiting, as max_dgram_qlen */
+	SOCKETS_MAX = 65536,      /* of the sandbox */
+	SCM_FDS_MAX = 253,        /* descriptors in one message */
+	SCM_INFLIGHT_MAX = 16384, /* descriptors in all messages of the sandbox */
+	SCM_DEPTH_MAX = 4,        /* sockets inside messages inside sockets */
+	SOCK_CONTROL_MAX = 20480, /* control bytes of one sendmsg, as optmem_max */
+	SOCK_MMSG_MAX = 1024,     /* messages of one sendmmsg or recvmmsg */
 	PTYS_MAX = 4096,
-	TTY_INPUT_MAX = 4096,      /* bytes of input a terminal keeps */
-	TTY_OUTPUT_MAX = 65536,    /* bytes of output that the master has not read */
+	TTY_INPUT_MAX = 4096,   /* bytes of input a terminal keeps */
+	TTY_OUTPUT_MAX = 65536, /* bytes of output that the master has not read */
 	SHM_SEGMENTS_MAX = 4096,
 	SEM_SETS_MAX = 32000,
 	SEM_PER_SET_MAX = 32000,
@@ -39,11 +40,11 @@ enum {
 	SEM_OPS_MAX = 500,
 	SEM_VALUE_MAX = 32767,
 	MSG_QUEUES_MAX = 32000,
-	MSG_BYTES_MAX = 8192,      /* one message */
-	MSG_QUEUE_BYTES = 16384,   /* all of one queue */
+	MSG_BYTES_MAX = 8192,    /* one message */
+	MSG_QUEUE_BYTES = 16384, /* all of one queue */
 	MQ_QUEUES_MAX = 256,
-	MQ_MESSAGES_MAX = 10,      /* default and, without CAP_SYS_RESOURCE, largest mq_maxmsg */
-	MQ_BYTES_MAX = 8192,       /* the same for mq_msgsize */
+	MQ_MESSAGES_MAX = 10, /* default and, without CAP_SYS_RESOURCE, largest mq_maxmsg */
+	MQ_BYTES_MAX = 8192,  /* the same for mq_msgsize */
 	MQ_HARD_MESSAGES = 65536,
 	MQ_HARD_BYTES = 1 << 20,
 	MQ_TOTAL_BYTES = 64 << 20, /* room promised by all queues together */

@@ -10,10 +10,7 @@
 
 #include "tier/kernel/io/iostate.h"
 
-#include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
-#include "tier/kernel/sock/sock.h"
-#include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -26,15 +23,12 @@ struct io_state *io_state(struct kernel *k)
 
 void io_done(struct kernel *k)
 {
-	ipc_done(k);
-	tty_done(k);
-	sock_done(k);
 	free(k->io);
 	k->io = NULL;
 }
 
-struct file *io_file(struct kernel *k, const struct file_ops *ops, unsigned flags, uint32_t mode,
-	void *priv)
+struct file *io_file(
+	struct kernel *k, const struct file_ops *ops, unsigned flags, uint32_t mode, void *priv)
 {
 	struct inode *i = inode_anon(k, mode);
 

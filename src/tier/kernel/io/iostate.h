@@ -27,8 +27,8 @@ void io_done(struct kernel *k);
 long io_install(struct task *t, struct file *f, bool cloexec);
 
 /* An open file without a name; NULL: no memory (@priv stays the caller's). */
-struct file *io_file(struct kernel *k, const struct file_ops *ops, unsigned flags, uint32_t mode,
-	void *priv);
+struct file *io_file(
+	struct kernel *k, const struct file_ops *ops, unsigned flags, uint32_t mode, void *priv);
 
 /* What @f's poll says to @t now, without registering. */
 unsigned io_poll_state(struct file *f, struct task *t);

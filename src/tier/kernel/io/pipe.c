@@ -33,13 +33,13 @@ struct pipe_slot {
 
 struct pipe {
 	struct kernel *k;
-	unsigned files; /* open files that point here */
-	uint32_t slots; /* a power of two */
+	unsigned files;      /* open files that point here */
+	uint32_t slots;      /* a power of two */
 	uint32_t head, tail; /* counters; head - tail slots are in use */
 	uint32_t readers, writers;
 	uint32_t r_counter, w_counter; /* openings so far: what fifo_open_wait() waits to change */
 	struct pipe_slot *slot;
-	unsigned char *ring; /* slots * PIPE_PAGE; NULL until the first write */
+	unsigned char *ring;    /* slots * PIPE_PAGE; NULL until the first write */
 	struct wait_queue wait; /* both directions; waiters say what they want */
 };
 
@@ -79,6 +79,7 @@ static struct pipe *pipe_new(struct kernel *k)
 static void pipe_free(struct pipe *p)
 {
 	io_state(p->k)->pipe_pages -= p->slots;
+	wait_flush(&p->wait);
 	free(p->slot);
 	free(p->ring);
 	free(p);
@@ -219,7 +220,8 @@ static ssize_t pipe_append(struct pipe *p, struct uio *io, bool packet)
 	r = uio_in(io, page_at(p, p->head), want);
 	if (r < 0)
 		return r;
-	if ((size_t)r < want) { /* a page goes in whole, as far as it was asked for, or not at all */
+	if ((size_t)r <
+		want) { /* a page goes in whole, as far as it was asked for, or not at all */
 		size_t keep = (size_t)r - (size_t)r % PIPE_PAGE;
 
 		uio_back(io, (size_t)r - keep);
@@ -229,7 +231,8 @@ static ssize_t pipe_append(struct pipe *p, struct uio *io, bool packet)
 	}
 	for (left = r; left > 0; left -= PIPE_PAGE) {
 		*slot_at(p, p->head) = (struct pipe_slot){ .off = 0,
-			.len = left < PIPE_PAGE ? (uint16_t)left : PIPE_PAGE, .packet = packet };
+			.len = left < PIPE_PAGE ? (uint16_t)left : PIPE_PAGE,
+			.packet = packet };
 		p->head++;
 	}
 	return r;
@@ -468,7 +471,8 @@ int pipe_create(struct kernel *k, unsigned flags, struct file **ret_read, struct
 	}
 	i->fifo = p;
 	r = file_create(k, &pipe_ops, O_RDONLY | (flags & O_NONBLOCK), inode_ref(i), NULL);
-	w = file_create(k, &pipe_ops, O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)), inode_ref(i), NULL);
+	w = file_create(
+		k, &pipe_ops, O_WRONLY | (flags & (O_NONBLOCK | O_DIRECT)), inode_ref(i), NULL);
 	inode_unref(i);
 	if (r)
 		r->priv = p, p->files++, p->readers++;
@@ -491,7 +495,8 @@ int fifo_open(struct inode *i, struct file *f, struct task *t)
 {
 	struct pipe *p = i->fifo;
 
-	if ((f->flags & O_ACCMODE) == O_WRONLY && (f->flags & O_NONBLOCK) && (!p || p->readers == 0))
+	if ((f->flags & O_ACCMODE) == O_WRONLY && (f->flags & O_NONBLOCK) &&
+		(!p || p->readers == 0))
 		return -ENXIO;
 	if (!p) {
 		p = pipe_new(f->k);

@@ -131,7 +131,7 @@ static const struct file_ops timerfd_ops = {
 	.walk = timerfd_walk,
 };
 
-struct file *timerfd_create(struct kernel *k, int clock, unsigned flags)
+struct file *timerfd_file(struct kernel *k, int clock, unsigned flags)
 {
 	struct timerfd *t = calloc(1, sizeof(*t));
 	struct file *f;

@@ -10,6 +10,7 @@
 
 #include "tier/kernel/io/epoll.h"
 
+#include "base/own.h"
 #include "tier/kernel/io/event.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/io/polling.h"
@@ -49,25 +50,23 @@ SYSCALL4(epoll_ctl, int32_t, epfd, int32_t, op, int32_t, fd, gva_t, event)
 
 static long epoll_take(struct task *task, struct file *ep, gva_t out, int max)
 {
-	struct gepoll_event ev[BATCH];
-	long done = 0;
+	struct gepoll_event few[BATCH], *ev = few;
+	own_mem struct gepoll_event *many = NULL;
+	int n;
 
-	while (done < max) {
-		int want = max - done < BATCH ? (int)(max - done) : BATCH;
-		int n = epoll_collect(task, ep, ev, want);
-
-		if (n == 0)
-			break;
-		if (guest_write(task, gva_add(out, (uint64_t)done * sizeof(ev[0])), ev,
-			    (size_t)n * sizeof(ev[0])) < 0) {
-			epoll_uncollect(task, ep);
-			return done ? done : -EFAULT;
-		}
-		done += n;
-		if (n < want || done >= BATCH)
-			break; /* level-triggered ones went to the end of the list: not twice */
+	if (max > epoll_count(ep))
+		max = epoll_count(ep);
+	if (max > BATCH) {
+		ev = many = malloc((size_t)max * sizeof(*many));
+		if (!many)
+			return -ENOMEM;
 	}
-	return done;
+	n = max ? epoll_collect(task, ep, ev, max) : 0;
+	if (n && guest_write(task, out, ev, (size_t)n * sizeof(*ev)) < 0) {
+		epoll_uncollect(task, ep);
+		return -EFAULT;
+	}
+	return n;
 }
 
 static long epoll_wait_common(struct task *task, int epfd, gva_t out, int max, bool no_wait)
@@ -100,8 +99,8 @@ SYSCALL4(epoll_wait, int32_t, epfd, gva_t, out, int32_t, max, int32_t, timeout)
 	return epoll_wait_common(task, epfd, out, max, timeout == 0);
 }
 
-SYSCALL6(epoll_pwait, int32_t, epfd, gva_t, out, int32_t, max, int32_t, timeout, gva_t, mask, uint64_t,
-	size)
+SYSCALL6(epoll_pwait, int32_t, epfd, gva_t, out, int32_t, max, int32_t, timeout, gva_t, mask,
+	uint64_t, size)
 {
 	if (task->call.first) {
 		long r = wait_mask_from(task, mask, size);
@@ -114,8 +113,8 @@ SYSCALL6(epoll_pwait, int32_t, epfd, gva_t, out, int32_t, max, int32_t, timeout,
 	return epoll_wait_common(task, epfd, out, max, timeout == 0);
 }
 
-SYSCALL6(epoll_pwait2, int32_t, epfd, gva_t, out, int32_t, max, gva_t, timeout, gva_t, mask, uint64_t,
-	size)
+SYSCALL6(epoll_pwait2, int32_t, epfd, gva_t, out, int32_t, max, gva_t, timeout, gva_t, mask,
+	uint64_t, size)
 {
 	int64_t ns = -1;
 	long r;

@@ -86,7 +86,8 @@ static long poll_give(struct task *task, gva_t fds, const struct pollfd *p, unsi
 	/* Only revents is written: the rest of the array belongs to the guest. */
 	if (n <= 4) {
 		for (unsigned i = 0; i < n; i++) {
-			if (guest_write(task, gva_add(fds, i * sizeof(*p) + offsetof(struct pollfd, revents)),
+			if (guest_write(task,
+				    gva_add(fds, i * sizeof(*p) + offsetof(struct pollfd, revents)),
 				    &p[i].revents, sizeof(p[i].revents)) < 0)
 				return -EFAULT;
 		}
@@ -276,7 +277,8 @@ static long select_common(struct task *task, int n, const gva_t at[3], bool no_w
 	}
 	for (int i = 0; i < 3; i++) {
 		if (!gva_null(at[i]) && s->words &&
-			guest_write(task, at[i], s->bits + (size_t)(3 + i) * s->words, s->words * 8) < 0)
+			guest_write(task, at[i], s->bits + (size_t)(3 + i) * s->words,
+				s->words * 8) < 0)
 			return -EFAULT;
 	}
 	return ready;
@@ -293,7 +295,8 @@ SYSCALL5(select, int32_t, n, gva_t, in, gva_t, out, gva_t, ex, gva_t, timeout)
 			return -EFAULT;
 		if (tv[0] < 0 || tv[1] < 0)
 			return -EINVAL;
-		if (ckd_add(&tv[0], tv[0], tv[1] / 1000000) || ckd_mul(&ns, tv[0], (int64_t)NS_PER_S))
+		if (ckd_add(&tv[0], tv[0], tv[1] / 1000000) ||
+			ckd_mul(&ns, tv[0], (int64_t)NS_PER_S))
 			ns = INT64_MAX;
 		else if (ckd_add(&ns, ns, tv[1] % 1000000 * 1000))
 			ns = INT64_MAX;

@@ -144,9 +144,9 @@ struct proc {
 	int64_t start_ns;
 	uint64_t personality;
 	struct ktimer itimer_real;
-	int64_t itimer_real_interval;
-	void *posix_timers; /* timer_create */
-	char *cmdline;      /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
+	int64_t itimer_real_interval, itimer_real_when; /* when: 0 is not armed */
+	void *posix_timers;                             /* timer_create */
+	char *cmdline; /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;
 	int oom_score_adj;
 };
