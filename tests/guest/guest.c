@@ -179,6 +179,11 @@ void cat(const char *path)
 	close(fd);
 }
 
+void *bad_ptr(void)
+{
+	return (void *)(uintptr_t)8;
+}
+
 const char *long_name(void)
 {
 	static char name[301];

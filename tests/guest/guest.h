@@ -61,7 +61,8 @@ int need_fd(const char *what, int fd);
 void need(const char *what, long r);
 
 /* An address that no process has mapped. */
-#define BAD_PTR ((void *)(uintptr_t)8)
+void *bad_ptr(void); /* a function, so that no compiler sees through it */
+#define BAD_PTR bad_ptr()
 /* A name of 300 bytes, and a path of 5000. */
 const char *long_name(void);
 const char *long_path(void);
