@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/task/dispatch.c - from a number to its function, and again after a wait.
+ *
+ * Owns:  the life of task->call.
+ * Rules: under the kernel lock.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "tier/kernel/sys/sys.h"
+
+#define PROTO_FULL(name) syscall_fn sys_##name;
+#define PROTO_STUB(name) syscall_fn sys_##name;
+#define PROTO_NATIVE(name)
+#define PROTO_NONE(name)
+#define S(nr, name, state, note) PROTO_##state(name)
+#include "tier/kernel/sys/table.def"
+#undef S
+
+#define FN_FULL(name) sys_##name
+#define FN_STUB(name) sys_##name
+#define FN_NATIVE(name) NULL
+#define FN_NONE(name) NULL
+static const struct sys_row rows[SYS_NR_MAX] = {
+#define S(nr, name, state, note) [nr] = { #name, FN_##state(name), SYS_##state, note },
+#include "tier/kernel/sys/table.def"
+#undef S
+};
+
+const struct sys_row *sys_row(int64_t nr)
+{
+	if (nr < 0 || nr >= SYS_NR_MAX || !rows[nr].name)
+		return NULL;
+	return &rows[nr];
+}
+
+static void count_unknown(struct kernel *k, int64_t nr)
+{
+	for (unsigned i = 0; i < k->unknown_count; i++) {
+		if (k->unknown[i].nr == nr) {
+			k->unknown[i].count++;
+			return;
+		}
+	}
+	if (k->unknown_count < ARRAY_LEN(k->unknown))
+		k->unknown[k->unknown_count++] =
+			(struct unknown_call){ .nr = (int32_t)nr, .count = 1 };
+}
+
+static void drop_waits(struct task *t)
+{
+	struct call *c = &t->call;
+
+	while (c->waits) {
+		struct wait_entry *e = c->waits;
+
+		c->waits = e->task_next;
+		wait_remove(e);
+		if (e < c->inline_waits || e >= c->inline_waits + ARRAY_LEN(c->inline_waits))
+			free(e);
+	}
+	c->inline_used = 0;
+}
+
+static void call_over(struct task *t)
+{
+	struct call *c = &t->call;
+
+	drop_waits(t);
+	ktimer_clear(t->k, &c->timer);
+	if (c->own)
+		(c->own_free ? c->own_free : free)(c->own);
+	c->own = NULL;
+	c->own_free = NULL;
+	c->active = c->blocked = false;
+}
+
+static void on_deadline(struct kernel *k, struct ktimer *timer)
+{
+	struct task *t = (struct task *)((char *)timer - offsetof(struct task, call.timer));
+
+	t->call.timed_out = true;
+	wait_rouse(t);
+}
+
+static bool enter(struct task *t)
+{
+	struct call *c = &t->call;
+	const struct sys_row *row = sys_row(c->nr);
+	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
+
+	c->first = false;
+	if (r == SYS_BLOCK) {
+		if (c->deadline && c->timer.when != c->deadline) {
+			c->timer.fn = on_deadline;
+			if (ktimer_set(t->k, &c->timer, c->deadline) < 0)
+				r = -ENOMEM;
+		}
+		if (r == SYS_BLOCK) {
+			c->blocked = true;
+			return false;
+		}
+	}
+	c->ret = r;
+	call_over(t);
+	return true;
+}
+
+bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
+{
+	struct call *c = &t->call;
+	const struct sys_row *row = sys_row(nr);
+
+	c->nr = nr;
+	memcpy(c->args, args, sizeof(c->args));
+	c->deadline = 0;
+	c->done = 0;
+	memset(c->u, 0, sizeof(c->u));
+	c->timed_out = c->ready = c->blocked = false;
+	c->active = c->first = true;
+	if (!row || !row->fn) {
+		if (!row || row->state == SYS_NONE)
+			count_unknown(t->k, nr);
+		c->ret = -ENOSYS;
+		c->active = false;
+		return true;
+	}
+	return enter(t);
+}
+
+bool call_again(struct task *t)
+{
+	drop_waits(t);
+	t->call.blocked = false;
+	return enter(t);
+}
+
+void call_drop(struct task *t)
+{
+	if (t->call.active)
+		call_over(t);
+}
+
+void kernel_run_ready(struct kernel *k)
+{
+	while (k->ready) {
+		struct task *t = k->ready;
+
+		k->ready = t->call.ready_next;
+		if (!k->ready)
+			k->ready_last = NULL;
+		t->call.ready = false;
+		if (t->call.blocked && call_again(t))
+			k->engine->finish(t);
+	}
+}
