@@ -2,53 +2,19 @@
 /*
  * tests/guest/io.h - how the io, sock, tty, timer and ipc programs say what they saw.
  *
- * Rules: each case runs in a process of its own, so that a hang or a crash costs one case. What is
- *        printed is the same on every Linux: error names, truth values, relative results.
+ * Rules: the text of a call is its label, so that what is printed explains itself.
  */
 #ifndef WARD_TESTS_GUEST_IO_H
 #define WARD_TESTS_GUEST_IO_H
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#define IO_CASE_SECONDS 20
+#include "guest.h"
 
-static inline const char *io_errname(int e)
-{
-#define E(n)                                                                                       \
-	if (e == n)                                                                                \
-		return #n;
-	E(EPERM)
-	E(ENOENT) E(ESRCH) E(EINTR) E(EIO) E(ENXIO) E(E2BIG) E(EBADF) E(ECHILD) E(EAGAIN) E(
-		ENOMEM) E(EACCES) E(EFAULT) E(EBUSY) E(EEXIST) E(ENODEV) E(ENOTDIR) E(EISDIR)
-		E(EINVAL) E(ENFILE) E(EMFILE) E(ENOTTY) E(EFBIG) E(ENOSPC) E(ESPIPE) E(EROFS) E(
-			EPIPE) E(ERANGE) E(ENAMETOOLONG) E(ENOSYS) E(ELOOP) E(ENOMSG) E(EIDRM)
-			E(EPROTO) E(EBADMSG) E(EOVERFLOW) E(ENOTSOCK) E(EDESTADDRREQ) E(EMSGSIZE) E(
-				EPROTOTYPE) E(ENOPROTOOPT) E(EPROTONOSUPPORT) E(ESOCKTNOSUPPORT)
-				E(EOPNOTSUPP) E(EPFNOSUPPORT) E(EAFNOSUPPORT) E(EADDRINUSE) E(
-					EADDRNOTAVAIL) E(ENETDOWN) E(ENETUNREACH) E(ECONNABORTED)
-					E(ECONNRESET) E(ENOBUFS) E(EISCONN) E(ENOTCONN) E(ETIMEDOUT)
-						E(ECONNREFUSED) E(EHOSTUNREACH) E(EALREADY)
-							E(EINPROGRESS) E(ETOOMANYREFS) E(ECANCELED)
-								E(ENOKEY) E(EXDEV) E(EDEADLK)
-#undef E
-									return "E?";
-}
+#define io_errname errno_name
 
 /* The value of a call, or its error's name. */
 #define R(call)                                                                                    \
@@ -80,8 +46,7 @@ static inline const char *io_errname(int e)
 		}                                                                                  \
 	} while (0)
 
-static void *volatile io_badp = (void *)8; /* volatile: the compiler need not know */
-#define BADP io_badp
+#define BADP BAD_PTR
 
 static inline int io_poll(int fd, short events)
 {
@@ -159,37 +124,5 @@ static inline int io_reap(pid_t p)
 		;
 	return WIFEXITED(st) ? WEXITSTATUS(st) : 1000 + WTERMSIG(st);
 }
-
-static inline void io_run(const char *name, void (*fn)(void))
-{
-	pid_t p;
-	int r;
-
-	printf("== %s\n", name);
-	fflush(stdout);
-	p = fork();
-	if (p == 0) {
-		setvbuf(stdout, NULL, _IOFBF, 65536);
-		fn();
-		fflush(stdout);
-		_exit(0);
-	}
-	long end = io_now_ms() + IO_CASE_SECONDS * 1000L;
-	int st = 0;
-	while ((r = waitpid(p, &st, WNOHANG)) == 0 && io_now_ms() < end)
-		io_nap(1);
-	if (r == 0) {
-		kill(p, SIGKILL);
-		waitpid(p, &st, 0);
-		printf("HUNG\n");
-	} else if (WIFSIGNALED(st)) {
-		printf("killed by signal %d\n", WTERMSIG(st));
-	} else if (WEXITSTATUS(st)) {
-		printf("exit %d\n", WEXITSTATUS(st));
-	}
-	fflush(stdout);
-}
-
-#define RUN(fn) io_run(#fn, fn)
 
 #endif

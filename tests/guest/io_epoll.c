@@ -38,7 +38,7 @@ static int wait0(void)
 	return n;
 }
 
-static void errors(void)
+CASE(errors)
 {
 	struct epoll_event e = { .events = EPOLLIN };
 
@@ -73,7 +73,7 @@ static void errors(void)
 	R(lseek(ep, 0, SEEK_SET));
 }
 
-static void level(void)
+CASE(level)
 {
 	setup();
 	R(add(p[0], EPOLLIN));
@@ -93,7 +93,7 @@ static void level(void)
 	R(wait0()); /* HUP comes without being asked for */
 }
 
-static void edge(void)
+CASE(edge)
 {
 	char c[8];
 
@@ -116,7 +116,7 @@ static void edge(void)
 	R(wait0());
 }
 
-static void oneshot(void)
+CASE(oneshot)
 {
 	setup();
 	R(add(p[0], EPOLLIN | EPOLLONESHOT));
@@ -130,7 +130,7 @@ static void oneshot(void)
 	R(wait0());
 }
 
-static void exclusive(void)
+CASE(exclusive)
 {
 	setup();
 	R(add(p[0], EPOLLIN | EPOLLEXCLUSIVE));
@@ -143,7 +143,7 @@ static void exclusive(void)
 	R(wait0());
 }
 
-static void nested(void)
+CASE(nested)
 {
 	setup();
 	struct epoll_event e = { .events = EPOLLIN };
@@ -166,7 +166,7 @@ static void nested(void)
 	R(epoll_ctl(ep, EPOLL_CTL_ADD, outer, &e));
 }
 
-static void depth(void)
+CASE(depth)
 {
 	int last = epoll_create1(0), i;
 	struct epoll_event e = { .events = EPOLLIN };
@@ -181,7 +181,7 @@ static void depth(void)
 	}
 }
 
-static void close_removes(void)
+CASE(close_removes)
 {
 	setup();
 	int d = dup(p[0]);
@@ -199,7 +199,7 @@ static void close_removes(void)
 	R(wait0());
 }
 
-static void same_file_two_numbers(void)
+CASE(same_file_two_numbers)
 {
 	setup();
 	int d = dup(p[0]);
@@ -209,7 +209,7 @@ static void same_file_two_numbers(void)
 	R(wait0());
 }
 
-static void waits(void)
+CASE(waits)
 {
 	struct epoll_event e;
 
@@ -235,7 +235,7 @@ static void waits(void)
 	io_reap(c);
 }
 
-static void masks(void)
+CASE(masks)
 {
 	struct epoll_event e;
 	sigset_t none, usr1;
@@ -264,7 +264,7 @@ static void masks(void)
 	R(syscall(441, ep, &e, 1, BADP, NULL, 8));
 }
 
-static void fairness(void)
+CASE(fairness)
 {
 	struct epoll_event e;
 	int fds[4], seen = 0;
@@ -282,7 +282,7 @@ static void fairness(void)
 	printf("seen %x\n", seen);
 }
 
-static void thousand(void)
+CASE(thousand)
 {
 	struct epoll_event e[16];
 	int fd[1000], n = 0;
@@ -302,22 +302,4 @@ static void thousand(void)
 	write(fd[7], &one, 8);
 	R(epoll_wait(ep, e, 16, 0));
 	printf("%u %u\n", e[0].data.u32, e[1].data.u32);
-}
-
-int main(void)
-{
-	RUN(errors);
-	RUN(level);
-	RUN(edge);
-	RUN(oneshot);
-	RUN(exclusive);
-	RUN(nested);
-	RUN(depth);
-	RUN(close_removes);
-	RUN(same_file_two_numbers);
-	RUN(waits);
-	RUN(masks);
-	RUN(fairness);
-	RUN(thousand);
-	return 0;
 }

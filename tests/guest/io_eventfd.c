@@ -4,7 +4,7 @@
 
 #include <sys/eventfd.h>
 
-static void errors(void)
+CASE(errors)
 {
 	uint64_t v = 0;
 
@@ -24,7 +24,7 @@ static void errors(void)
 	R(pread(e, &v, 8, 0));
 }
 
-static void counting(void)
+CASE(counting)
 {
 	uint64_t v = 5;
 	char big[16];
@@ -47,7 +47,7 @@ static void counting(void)
 	B(v == UINT64_MAX - 1);
 }
 
-static void semaphore(void)
+CASE(semaphore)
 {
 	uint64_t v = 0;
 	int e = eventfd(2, EFD_SEMAPHORE | EFD_NONBLOCK);
@@ -58,7 +58,7 @@ static void semaphore(void)
 	R(read(e, &v, 8));
 }
 
-static void blocks(void)
+CASE(blocks)
 {
 	uint64_t v = 7;
 	int e = eventfd(0, 0);
@@ -93,13 +93,4 @@ static void blocks(void)
 	c = io_kick(SIGUSR1, 30);
 	R(read(e, &v, 8));
 	io_reap(c);
-}
-
-int main(void)
-{
-	RUN(errors);
-	RUN(counting);
-	RUN(semaphore);
-	RUN(blocks);
-	return 0;
 }

@@ -20,7 +20,7 @@ static void unmake(void)
 		rmdir(d);
 }
 
-static void nonblocking_open(void)
+CASE(nonblocking_open)
 {
 	make();
 	R(mkfifo("f", 0600));
@@ -48,7 +48,7 @@ static void nonblocking_open(void)
 	unmake();
 }
 
-static void both_ways(void)
+CASE(both_ways)
 {
 	make();
 	int f = open("f", O_RDWR);
@@ -71,7 +71,7 @@ static void both_ways(void)
 	unmake();
 }
 
-static void open_waits(void)
+CASE(open_waits)
 {
 	make();
 	fflush(stdout);
@@ -103,7 +103,7 @@ static void open_waits(void)
 	unmake();
 }
 
-static void open_interrupted(void)
+CASE(open_interrupted)
 {
 	make();
 	io_on(SIGUSR1, 0);
@@ -114,13 +114,4 @@ static void open_interrupted(void)
 	R(open("f", O_WRONLY));
 	io_reap(c);
 	unmake();
-}
-
-int main(void)
-{
-	RUN(nonblocking_open);
-	RUN(both_ways);
-	RUN(open_waits);
-	RUN(open_interrupted);
-	return 0;
 }

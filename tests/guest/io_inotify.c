@@ -16,7 +16,7 @@ static void setup(void)
 	NEED(in);
 }
 
-static void put(const char *name, const char *text)
+static void fill(const char *name, const char *text)
 {
 	int f = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
 
@@ -61,7 +61,7 @@ static void clean(void)
 	rmdir(dir);
 }
 
-static void errors(void)
+CASE(errors)
 {
 	int p[2];
 
@@ -76,7 +76,7 @@ static void errors(void)
 	R(inotify_rm_watch(in, 5));
 	R(inotify_rm_watch(p[0], 1));
 	R(inotify_rm_watch(999, 1));
-	put("a", "x");
+	fill("a", "x");
 	R(inotify_add_watch(in, "a", IN_MODIFY | IN_ONLYDIR));
 	R(inotify_add_watch(in, ".", IN_MODIFY | IN_MASK_ADD | IN_MASK_CREATE));
 	R(inotify_add_watch(in, ".", IN_MODIFY));
@@ -88,14 +88,14 @@ static void errors(void)
 	clean();
 }
 
-static void in_directory(void)
+CASE(in_directory)
 {
 	setup();
 	R(inotify_add_watch(in, ".", IN_ALL_EVENTS));
-	put("a", "hello");
+	fill("a", "hello");
 	drain();
 	int n = 0;
-	put("a", NULL);
+	fill("a", NULL);
 	io_show_poll("in", in);
 	R(ioctl(in, FIONREAD, &n));
 	printf("bytes %d\n", n);
@@ -122,12 +122,12 @@ static void in_directory(void)
 	clean();
 }
 
-static void on_file(void)
+CASE(on_file)
 {
 	setup();
-	put("a", "x");
+	fill("a", "x");
 	R(inotify_add_watch(in, "a", IN_ALL_EVENTS));
-	put("a", "yy");
+	fill("a", "yy");
 	drain();
 	int f = open("a", O_RDWR);
 	char c;
@@ -149,10 +149,10 @@ static void on_file(void)
 	clean();
 }
 
-static void merge_same(void)
+CASE(merge_same)
 {
 	setup();
-	put("a", "x");
+	fill("a", "x");
 	R(inotify_add_watch(in, "a", IN_MODIFY));
 	int f = open("a", O_WRONLY);
 	for (int i = 0; i < 5; i++)
@@ -161,20 +161,20 @@ static void merge_same(void)
 	clean();
 }
 
-static void masks(void)
+CASE(masks)
 {
 	setup();
-	put("a", "x");
+	fill("a", "x");
 	R(inotify_add_watch(in, "a", IN_MODIFY));
 	R(inotify_add_watch(in, "a", IN_OPEN | IN_MASK_ADD));
-	put("a", "y");
+	fill("a", "y");
 	drain();
 	R(inotify_add_watch(in, "a", IN_CLOSE_WRITE));
-	put("a", "y");
+	fill("a", "y");
 	drain();
 	R(inotify_add_watch(in, "a", IN_OPEN | IN_ONESHOT));
-	put("a", "y");
-	put("a", "y");
+	fill("a", "y");
+	fill("a", "y");
 	drain();
 	R(inotify_add_watch(in, ".", IN_CREATE));
 	R(inotify_add_watch(in, "a", IN_MODIFY));
@@ -183,19 +183,19 @@ static void masks(void)
 	clean();
 }
 
-static void self_delete(void)
+CASE(self_delete)
 {
 	setup();
 	R(mkdir("d", 0755));
 	R(inotify_add_watch(in, "d", IN_ALL_EVENTS | IN_EXCL_UNLINK));
-	put("d/x", "1");
+	fill("d/x", "1");
 	R(unlink("d/x"));
 	R(rmdir("d"));
 	drain();
 	clean();
 }
 
-static void moved_directory(void)
+CASE(moved_directory)
 {
 	setup();
 	R(mkdir("d", 0755));
@@ -208,14 +208,14 @@ static void moved_directory(void)
 	clean();
 }
 
-static void small_buffer(void)
+CASE(small_buffer)
 {
 	char buf[sizeof(struct inotify_event) + 16];
 
 	setup();
 	R(inotify_add_watch(in, ".", IN_CREATE));
-	put("a", NULL);
-	put("b", NULL);
+	fill("a", NULL);
+	fill("b", NULL);
 	R(read(in, buf, 20));
 	R(read(in, buf, sizeof(buf)));
 	R(read(in, buf, sizeof(buf)));
@@ -223,7 +223,7 @@ static void small_buffer(void)
 	clean();
 }
 
-static void blocks(void)
+CASE(blocks)
 {
 	char buf[256];
 
@@ -234,24 +234,10 @@ static void blocks(void)
 	pid_t c = fork();
 	if (c == 0) {
 		io_nap(30);
-		put("a", NULL);
+		fill("a", NULL);
 		_exit(0);
 	}
 	R(read(in, buf, sizeof(buf)));
 	io_reap(c);
 	clean();
-}
-
-int main(void)
-{
-	RUN(errors);
-	RUN(in_directory);
-	RUN(on_file);
-	RUN(merge_same);
-	RUN(masks);
-	RUN(self_delete);
-	RUN(moved_directory);
-	RUN(small_buffer);
-	RUN(blocks);
-	return 0;
 }

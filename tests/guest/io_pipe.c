@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <sys/uio.h>
 
-static void errors(void)
+CASE(errors)
 {
 	int p[2];
 
@@ -29,7 +29,7 @@ static void errors(void)
 	R(read(p[0], &c, 0));
 }
 
-static void stat_and_flags(void)
+CASE(stat_and_flags)
 {
 	struct stat st;
 	int p[2];
@@ -48,7 +48,7 @@ static void stat_and_flags(void)
 	B(fcntl(p[0], F_GETFL) == 0);
 }
 
-static void capacity(void)
+CASE(capacity)
 {
 	static char buf[1 << 20];
 	int p[2];
@@ -72,7 +72,7 @@ static void capacity(void)
 	R(fcntl(0x7fff, F_GETPIPE_SZ));
 }
 
-static void atomic_writes(void)
+CASE(atomic_writes)
 {
 	static char buf[65536];
 	int p[2];
@@ -87,7 +87,7 @@ static void atomic_writes(void)
 	io_show_poll("w", p[1]);
 }
 
-static void closed_ends(void)
+CASE(closed_ends)
 {
 	int p[2];
 	char c = 'x';
@@ -112,7 +112,7 @@ static void closed_ends(void)
 	printf("signals %d\n", io_signals);
 }
 
-static void sigpipe_kills(void)
+CASE(sigpipe_kills)
 {
 	int p[2];
 
@@ -121,7 +121,7 @@ static void sigpipe_kills(void)
 	write(p[1], "x", 1);
 }
 
-static void poll_states(void)
+CASE(poll_states)
 {
 	static char buf[65536];
 	int p[2];
@@ -141,7 +141,7 @@ static void poll_states(void)
 	io_show_poll("a page w", p[1]);
 }
 
-static void packets(void)
+CASE(packets)
 {
 	char b[100];
 	int p[2];
@@ -160,7 +160,7 @@ static void packets(void)
 	R(read(p[0], in, 10000));
 }
 
-static void vectors(void)
+CASE(vectors)
 {
 	char a[3], b[5];
 	struct iovec in[2] = { { a, 3 }, { b, 5 } };
@@ -183,7 +183,7 @@ static void vectors(void)
 	R(writev(p[1], out, 1));
 }
 
-static void blocking_read(void)
+CASE(blocking_read)
 {
 	char b[4];
 	int p[2];
@@ -200,7 +200,7 @@ static void blocking_read(void)
 	R(io_reap(c));
 }
 
-static void blocking_write(void)
+CASE(blocking_write)
 {
 	static char buf[300000];
 	int p[2];
@@ -221,7 +221,7 @@ static void blocking_write(void)
 	R(io_reap(c));
 }
 
-static void interrupted(void)
+CASE(interrupted)
 {
 	char b[4];
 	int p[2];
@@ -256,7 +256,7 @@ static void interrupted(void)
 	io_reap(c);
 }
 
-static void last_writer_wakes(void)
+CASE(last_writer_wakes)
 {
 	char b;
 	int p[2];
@@ -273,7 +273,7 @@ static void last_writer_wakes(void)
 	io_reap(c);
 }
 
-static void many_writers(void)
+CASE(many_writers)
 {
 	/* PIPE_BUF bytes at a time never mix. */
 	int p[2];
@@ -310,7 +310,7 @@ static void many_writers(void)
 	printf("blocks %d mixed %d\n", total, mixed);
 }
 
-static void reopen_by_proc(void)
+CASE(reopen_by_proc)
 {
 	char path[64];
 	char b[4];
@@ -325,24 +325,4 @@ static void reopen_by_proc(void)
 	char link[64] = "";
 	B(readlink(path, link, sizeof(link) - 1) > 0);
 	B(strncmp(link, "pipe:[", 6) == 0);
-}
-
-int main(void)
-{
-	RUN(errors);
-	RUN(stat_and_flags);
-	RUN(capacity);
-	RUN(atomic_writes);
-	RUN(closed_ends);
-	RUN(sigpipe_kills);
-	RUN(poll_states);
-	RUN(packets);
-	RUN(vectors);
-	RUN(blocking_read);
-	RUN(blocking_write);
-	RUN(interrupted);
-	RUN(last_writer_wakes);
-	RUN(many_writers);
-	RUN(reopen_by_proc);
-	return 0;
 }

@@ -7,7 +7,7 @@
 
 static int p[2];
 
-static void poll_errors(void)
+CASE(poll_errors)
 {
 	struct pollfd f[2] = { { 0 } };
 
@@ -39,7 +39,7 @@ static void poll_errors(void)
 	R(syscall(SYS_ppoll, f, 1, &ts, BADP, 8));
 }
 
-static void poll_waits(void)
+CASE(poll_waits)
 {
 	struct pollfd f;
 
@@ -75,7 +75,7 @@ static void poll_waits(void)
 	printf("%x %x\n", g[0].revents, g[1].revents);
 }
 
-static void ppoll_mask(void)
+CASE(ppoll_mask)
 {
 	struct pollfd f;
 	struct timespec ts = { 5, 0 };
@@ -104,7 +104,7 @@ static void ppoll_mask(void)
 	B(ts.tv_sec == 4);
 }
 
-static void select_basics(void)
+CASE(select_basics)
 {
 	fd_set r, w, x;
 	struct timeval tv = { 0, 0 };
@@ -144,7 +144,7 @@ static void select_basics(void)
 	R(select(100000, &r, NULL, NULL, &(struct timeval){ 0, 0 }) < 0);
 }
 
-static void pselect_mask(void)
+CASE(pselect_mask)
 {
 	struct timespec ts = { 5, 0 };
 	sigset_t usr1, none;
@@ -180,22 +180,11 @@ static void pselect_mask(void)
 	io_reap(c);
 }
 
-static void regular_files(void)
+CASE(regular_files)
 {
 	int f = open("/proc/self/exe", O_RDONLY);
 
 	io_show_poll("file", f);
 	io_show_poll("null", open("/dev/null", O_RDWR));
 	io_show_poll("zero", open("/dev/zero", O_RDWR));
-}
-
-int main(void)
-{
-	RUN(poll_errors);
-	RUN(poll_waits);
-	RUN(ppoll_mask);
-	RUN(select_basics);
-	RUN(pselect_mask);
-	RUN(regular_files);
-	return 0;
 }

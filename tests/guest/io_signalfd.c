@@ -16,7 +16,7 @@ static int setup(int flags)
 	return signalfd(-1, &set, flags);
 }
 
-static void errors(void)
+CASE(errors)
 {
 	struct signalfd_siginfo si;
 	int p[2];
@@ -36,7 +36,7 @@ static void errors(void)
 	R(read(s, BADP, sizeof(si)));
 }
 
-static void reads(void)
+CASE(reads)
 {
 	struct signalfd_siginfo si[4];
 	int s = setup(SFD_NONBLOCK);
@@ -69,7 +69,7 @@ static void reads(void)
 	R(read(s, si, sizeof(si)));
 }
 
-static void blocks(void)
+CASE(blocks)
 {
 	struct signalfd_siginfo si;
 	int s = setup(0);
@@ -80,7 +80,7 @@ static void blocks(void)
 	io_reap(c);
 }
 
-static void child_signal(void)
+CASE(child_signal)
 {
 	struct signalfd_siginfo si;
 	sigset_t m;
@@ -97,13 +97,4 @@ static void child_signal(void)
 	printf("%d code %d status %d\n", (int)si.ssi_signo, si.ssi_code, si.ssi_status);
 	B(si.ssi_pid == (unsigned)c);
 	io_reap(c);
-}
-
-int main(void)
-{
-	RUN(errors);
-	RUN(reads);
-	RUN(blocks);
-	RUN(child_signal);
-	return 0;
 }

@@ -6,7 +6,7 @@
 
 #define NAME "ward-guest-mq"
 
-static void basics(void)
+CASE(basics)
 {
 	struct mq_attr a = { 0, 3, 16, 0, { 0 } };
 	unsigned prio;
@@ -45,7 +45,7 @@ static void basics(void)
 	R(syscall(SYS_mq_open, NAME, O_RDWR | O_CREAT, 0600, &a));
 }
 
-static void waits(void)
+CASE(waits)
 {
 	struct mq_attr a = { 0, 1, 16, 0, { 0 } };
 	struct timespec ts;
@@ -80,7 +80,7 @@ static void waits(void)
 	io_reap(c);
 }
 
-static void notify(void)
+CASE(notify)
 {
 	struct mq_attr a = { 0, 4, 16, 0, { 0 } };
 	struct sigevent ev;
@@ -100,12 +100,4 @@ static void notify(void)
 	printf("signals %d\n", io_signals);
 	R(syscall(SYS_mq_notify, q, NULL));
 	R(syscall(SYS_mq_notify, 999, NULL));
-}
-
-int main(void)
-{
-	RUN(basics);
-	RUN(waits);
-	RUN(notify);
-	return 0;
 }

@@ -13,7 +13,7 @@ union sem_arg {
 	unsigned short *array;
 };
 
-static void shm(void)
+CASE(shm)
 {
 	int id = shmget(IPC_PRIVATE, 5000, IPC_CREAT | 0600);
 	struct shmid_ds ds;
@@ -48,7 +48,7 @@ static void shm(void)
 	B(shmat(id, NULL, 0) == (void *)-1);
 }
 
-static void shm_errors(void)
+CASE(shm_errors)
 {
 	R(shmget(IPC_PRIVATE, 0, IPC_CREAT | 0600));
 	R(shmget(0x5ead1234, 100, 0));
@@ -66,7 +66,7 @@ static void shm_errors(void)
 	R(shmctl(id, IPC_RMID, NULL));
 }
 
-static void sem(void)
+CASE(sem)
 {
 	int id = semget(IPC_PRIVATE, 3, IPC_CREAT | 0600);
 	unsigned short v[3] = { 1, 2, 3 };
@@ -111,7 +111,7 @@ static void sem(void)
 	R(semget(0x5ead4321, 1, 0));
 }
 
-static void sem_waits(void)
+CASE(sem_waits)
 {
 	int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
 	struct sembuf down = { 0, -1, 0 };
@@ -147,7 +147,7 @@ static void sem_waits(void)
 	semctl(id, 0, IPC_RMID);
 }
 
-static void sem_undo(void)
+CASE(sem_undo)
 {
 	int id = semget(IPC_PRIVATE, 1, IPC_CREAT | 0600);
 	union sem_arg a = { .val = 3 };
@@ -172,7 +172,7 @@ struct msg {
 	char text[64];
 };
 
-static void messages(void)
+CASE(messages)
 {
 	int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
 	struct msg m = { 1, "one" };
@@ -214,7 +214,7 @@ static void messages(void)
 	R(msgctl(id, 99, NULL));
 }
 
-static void message_waits(void)
+CASE(message_waits)
 {
 	int id = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
 	struct msg m = { 5, "late" };
@@ -241,16 +241,4 @@ static void message_waits(void)
 	}
 	R(msgrcv(id, &m, 64, 5, 0));
 	io_reap(c);
-}
-
-int main(void)
-{
-	RUN(shm);
-	RUN(shm_errors);
-	RUN(sem);
-	RUN(sem_waits);
-	RUN(sem_undo);
-	RUN(messages);
-	RUN(message_waits);
-	return 0;
 }

@@ -4,7 +4,7 @@
 
 #include <sys/time.h>
 
-static void clocks(void)
+CASE(clocks)
 {
 	static const int ids[] = { CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID,
 		CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC_RAW, CLOCK_REALTIME_COARSE,
@@ -35,7 +35,7 @@ static void clocks(void)
 	B(m2.tv_sec - m1.tv_sec <= 1);
 }
 
-static void settime_errors(void)
+CASE(settime_errors)
 {
 	struct timespec t = { 0, 1000000000 };
 
@@ -45,7 +45,7 @@ static void settime_errors(void)
 	R(clock_settime(99, &t));
 }
 
-static void sleeps(void)
+CASE(sleeps)
 {
 	struct timespec t = { 0, 30000000 }, rem = { 7, 7 };
 	long t0 = io_now_ms();
@@ -77,7 +77,7 @@ static void sleeps(void)
 	io_reap(c);
 }
 
-static void clock_sleeps(void)
+CASE(clock_sleeps)
 {
 	struct timespec t = { 0, 20000000 }, rem = { 7, 7 };
 
@@ -115,7 +115,7 @@ static void clock_sleeps(void)
 	io_reap(c);
 }
 
-static void cpu_clocks(void)
+CASE(cpu_clocks)
 {
 	struct timespec a, b;
 
@@ -127,14 +127,4 @@ static void cpu_clocks(void)
 	clockid_t id;
 	R(clock_getcpuclockid(getpid(), &id));
 	R(clock_gettime(id, &b));
-}
-
-int main(void)
-{
-	RUN(clocks);
-	RUN(settime_errors);
-	RUN(sleeps);
-	RUN(clock_sleeps);
-	RUN(cpu_clocks);
-	return 0;
 }

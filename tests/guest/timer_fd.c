@@ -4,7 +4,7 @@
 
 #include <sys/timerfd.h>
 
-static void errors(void)
+CASE(errors)
 {
 	struct itimerspec it = { { 0, 0 }, { 0, 1 } };
 	uint64_t v;
@@ -35,7 +35,7 @@ static void errors(void)
 	R(timerfd_settime(t, 0, &it, BADP));
 }
 
-static void once(void)
+CASE(once)
 {
 	struct itimerspec it = { { 0, 0 }, { 0, 30000000 } }, old;
 	uint64_t v = 0;
@@ -63,7 +63,7 @@ static void once(void)
 	B(old.it_value.tv_nsec > 0);
 }
 
-static void interval(void)
+CASE(interval)
 {
 	struct itimerspec it = { { 0, 10000000 }, { 0, 10000000 } };
 	uint64_t v = 0;
@@ -79,7 +79,7 @@ static void interval(void)
 	B(v >= 1);
 }
 
-static void absolute(void)
+CASE(absolute)
 {
 	struct itimerspec it;
 	uint64_t v;
@@ -96,13 +96,4 @@ static void absolute(void)
 	R(read(t, &v, 8));
 	R(timerfd_gettime(t, &it));
 	B(it.it_value.tv_sec <= 100 && it.it_value.tv_sec > 90);
-}
-
-int main(void)
-{
-	RUN(errors);
-	RUN(once);
-	RUN(interval);
-	RUN(absolute);
-	return 0;
 }

@@ -8,7 +8,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-static void create_errors(void)
+CASE(create_errors)
 {
 	struct sigevent ev;
 	int id;
@@ -49,7 +49,7 @@ static void on_info(int sig, siginfo_t *si, void *ctx)
 	io_signals++;
 }
 
-static void fires(void)
+CASE(fires)
 {
 	struct sigaction a;
 	struct sigevent ev;
@@ -73,7 +73,7 @@ static void fires(void)
 	R(timer_delete(id));
 }
 
-static void overrun(void)
+CASE(overrun)
 {
 	struct sigevent ev;
 	struct itimerspec it = { { 0, 5000000 }, { 0, 5000000 } };
@@ -100,7 +100,7 @@ static void overrun(void)
 	R(timer_delete(id));
 }
 
-static void none_notify(void)
+CASE(none_notify)
 {
 	struct sigevent ev;
 	struct itimerspec it = { { 0, 0 }, { 100, 0 } };
@@ -118,7 +118,7 @@ static void none_notify(void)
 	B(it.it_value.tv_sec == 0);
 }
 
-static void thread_id(void)
+CASE(thread_id)
 {
 	struct sigevent ev;
 	struct itimerspec it = { { 0, 0 }, { 0, 10000000 } };
@@ -139,7 +139,7 @@ static void thread_id(void)
 	(void)id;
 }
 
-static void not_inherited(void)
+CASE(not_inherited)
 {
 	struct itimerspec it = { { 0, 0 }, { 100, 0 } };
 	int id;
@@ -159,7 +159,7 @@ static void not_inherited(void)
 	R(alarm(0) > 90);
 }
 
-static void itimers(void)
+CASE(itimers)
 {
 	struct itimerval it = { { 0, 0 }, { 0, 20000 } }, old;
 
@@ -196,7 +196,7 @@ static void itimers(void)
 	B(old.it_value.tv_sec >= 49);
 }
 
-static void alarms(void)
+CASE(alarms)
 {
 	io_on(SIGALRM, 0);
 	R(alarm(10));
@@ -208,13 +208,13 @@ static void alarms(void)
 	printf("signals %d\n", io_signals);
 }
 
-static void alarm_kills(void)
+CASE(alarm_kills)
 {
 	alarm(1);
 	pause();
 }
 
-static void virtual_timer(void)
+CASE(virtual_timer)
 {
 	struct itimerval it = { { 0, 0 }, { 0, 30000 } };
 
@@ -224,19 +224,4 @@ static void virtual_timer(void)
 	while (!io_signals && io_now_ms() < end)
 		;
 	printf("signals %d\n", io_signals);
-}
-
-int main(void)
-{
-	RUN(create_errors);
-	RUN(fires);
-	RUN(overrun);
-	RUN(none_notify);
-	RUN(thread_id);
-	RUN(not_inherited);
-	RUN(itimers);
-	RUN(alarms);
-	RUN(alarm_kills);
-	RUN(virtual_timer);
-	return 0;
 }
