@@ -11,6 +11,7 @@
 #include "tier/kernel/io/iostate.h"
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/sock/sock.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -23,6 +24,7 @@ struct io_state *io_state(struct kernel *k)
 
 void io_done(struct kernel *k)
 {
+	sock_done(k);
 	free(k->io);
 	k->io = NULL;
 }
