@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+#include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 
 enum { SPINS = 2000 };
@@ -96,6 +97,7 @@ int kernel_init(struct kernel *k)
 
 void kernel_done(struct kernel *k)
 {
+	io_done(k);
 	free(k->heap);
 	if (k->epoll >= 0)
 		close(k->epoll);

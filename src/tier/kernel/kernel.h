@@ -89,6 +89,7 @@ struct kernel {
 	uint64_t last_anon_ino;
 
 	/* corners of other areas: each set by its own init, NULL until used */
+	struct io_state *io;
 	struct sock_state *sock;
 	struct tty_state *tty;
 	struct ipc_state *ipc;

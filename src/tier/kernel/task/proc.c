@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/io/iostate.h"
+#include "tier/kernel/io/timers.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -470,6 +472,10 @@ static void unlink_proc(struct proc *p)
 
 void proc_reap(struct proc *p)
 {
+	timers_done(p);
+	wait_flush(&p->signal_queue);
+	wait_flush(&p->child_queue);
+	wait_flush(&p->exit_queue);
 	unlink_child(p);
 	unlink_proc(p);
 	pgrp_leave(p);
@@ -587,7 +593,7 @@ static void proc_ended(struct proc *p)
 {
 	struct kernel *k = p->k;
 
-	ktimer_clear(k, &p->itimer_real);
+	timers_done(p);
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
 	k->engine->kill(p);
@@ -743,6 +749,7 @@ void proc_execed(struct task *t)
 	memset(&t->altstack, 0, sizeof(t->altstack));
 	t->clear_tid = t->robust_list = 0;
 	t->pdeath_signal = 0;
+	timers_execed(p);
 	p->execed = true;
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <linux/capability.h>
 
+#include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/proc.h"
 
@@ -282,7 +283,11 @@ int signal_take(struct task *t, gsigset_t set, union gsiginfo *ret)
 {
 	int sig = take_from(t->k, &t->pending, set, ret);
 
-	return sig ? sig : take_from(t->k, &t->proc->pending, set, ret);
+	if (!sig)
+		sig = take_from(t->k, &t->proc->pending, set, ret);
+	if (sig && ret->code == SI_TIMER)
+		timers_deliver(t->proc, ret);
+	return sig;
 }
 
 struct wait_queue *signal_queue(struct task *t)

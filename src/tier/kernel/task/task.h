@@ -164,8 +164,8 @@ struct proc {
 	int64_t start_ns;
 	uint64_t personality;
 	struct ktimer itimer_real;
-	int64_t itimer_real_interval;
-	void *posix_timers; /* timer_create */
+	int64_t itimer_real_interval, itimer_real_when; /* when: 0 is not armed */
+	void *posix_timers;                             /* timer_create */
 	struct host_proc *host;
 	bool vfork_waits; /* its parent waits until it execs or ends */
 	char *cmdline;    /* as exec left it: NUL separated; for a zombie's /proc entry NULL */

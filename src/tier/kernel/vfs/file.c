@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "tier/kernel/io/epoll.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -42,6 +43,8 @@ void file_unref(struct file *f)
 	if (!f || --f->refs)
 		return;
 	wait_remove(&f->async_entry);
+	if (f->epolls)
+		epoll_forget(f);
 	if (f->ops && f->ops->release)
 		f->ops->release(f);
 	if (f->path.dentry)

@@ -81,6 +81,7 @@ struct file {
 	int32_t owner_type, owner_pid, owner_sig;
 	struct wait_entry async_entry;
 	uint64_t version; /* of a directory's listing; free for the fs */
+	void *epolls;     /* items that watch this file: io/epoll.c; file_unref() drops them */
 };
 
 struct file *file_create(struct kernel *k, const struct file_ops *ops, unsigned flags,
