@@ -56,7 +56,15 @@ static void fake_kill(struct proc *p)
 {
 }
 
-static const struct engine_ops fake_engine = { fake_finish, fake_kick, fake_kill };
+static void fake_release(struct task *t)
+{
+}
+
+static const struct engine_ops fake_engine = { .finish = fake_finish,
+	.kick = fake_kick,
+	.kill = fake_kill,
+	.leave = fake_finish,
+	.release = fake_release };
 
 struct fake *fake_create(void)
 {

@@ -35,6 +35,10 @@ struct engine_ops {
 	void (*kick)(struct task *t);
 	/* Under the lock: the proc is over; its host process must go. */
 	void (*kill)(struct proc *p);
+	/* Under the lock: the task's call (exit) is answered by letting it go natively. */
+	void (*leave)(struct task *t);
+	/* Under the lock: the task is over; forget its host thread. */
+	void (*release)(struct task *t);
 };
 
 /* A host descriptor that the loop thread watches. @fn runs under the lock. */
@@ -72,6 +76,11 @@ struct kernel {
 	int64_t boot_ns;     /* CLOCK_MONOTONIC when the sandbox began */
 	int epoll, timer_fd; /* the loop thread's; -1 in a fake */
 	int64_t timer_armed;
+	struct watch timer_watch;
+	struct task *grave; /* dead tasks and processes, freed at the end of the section */
+	struct proc *proc_grave;
+	bool over; /* pid 1 has ended */
+	int32_t over_status;
 
 	/* vfs: set by vfs_init(), freed by vfs_done() */
 	struct mount *root_mount;
@@ -119,6 +128,9 @@ void watch_remove(struct kernel *k, struct watch *w);
 
 /* Enters every woken call again, until none is ready. Under the lock. */
 void kernel_run_ready(struct kernel *k);
+
+/* Frees what died in this section: nobody looks at it any more. */
+void kernel_bury(struct kernel *k);
 
 int kernel_init(struct kernel *k); /* zeroed memory; no vfs yet */
 void kernel_done(struct kernel *k);

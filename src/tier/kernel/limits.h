@@ -17,6 +17,7 @@ enum {
 	GUEST_ARG_ONE_MAX = 128 << 10, /* one string of these */
 	GUEST_SIGQUEUE_MAX = 4096,     /* queued siginfos of the sandbox */
 	GUEST_POLL_MAX = 65536,
+	TRAP_STACK = 128 << 10, /* of a thread behind a listener */
 	COPY_CHUNK = 256 << 10, /* one piece of a large copy */
 };
 

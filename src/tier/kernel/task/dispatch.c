@@ -6,11 +6,14 @@
  * Rules: under the kernel lock.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/ckd.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/deliver.h"
+#include "tier/kernel/trap/calls.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
 #define PROTO_STUB(name) syscall_fn sys_##name;
@@ -32,6 +35,8 @@ static const struct sys_row rows[SYS_NR_MAX] = {
 
 const struct sys_row *sys_row(int64_t nr)
 {
+	if (nr >= SHIM_CALL_FIRST && nr < SHIM_CALL_END)
+		return shim_row(nr);
 	if (nr < 0 || nr >= SYS_NR_MAX || !rows[nr].name)
 		return NULL;
 	return &rows[nr];
@@ -86,6 +91,65 @@ static void on_deadline(struct kernel *k, struct ktimer *timer)
 	wait_rouse(t);
 }
 
+static bool is_restart(long r)
+{
+	return r == -ERESTARTSYS || r == -ERESTARTNOINTR || r == -ERESTARTNOHAND;
+}
+
+/* A handler is going to run: is the call made again after it? */
+static void decide_restart(struct task *t)
+{
+	struct call *c = &t->call;
+	bool again = c->ret == -ERESTARTNOINTR ||
+		     (c->ret == -ERESTARTSYS && (t->deliver.act.flags & SA_RESTART));
+
+	if (!is_restart(c->ret))
+		return;
+	c->ret = -EINTR;
+	if (again)
+		t->deliver.restart = c->nr;
+}
+
+static bool enter(struct task *t);
+
+/*
+ * The function is done; what is pending for the task is looked at before it goes back. false: it is
+ * stopped, blocked again, or dead.
+ */
+static bool settle(struct task *t)
+{
+	struct call *c = &t->call;
+
+	c->settling = false;
+	if (!signal_pending(t) && !is_restart(c->ret))
+		goto over;
+	switch (deliver_signals(t)) {
+	case DELIVER_DEAD:
+		return false;
+	case DELIVER_STOPPED:
+		drop_waits(t);
+		c->settling = c->blocked = true;
+		wait_on(t, &t->proc->stop_queue, 0);
+		return false;
+	case DELIVER_HANDLER:
+		decide_restart(t);
+		break;
+	case DELIVER_NOTHING:
+		if (is_restart(c->ret)) {
+			drop_waits(t);
+			return enter(t);
+		}
+		break;
+	}
+over:
+	if (t->has_saved_mask) {
+		t->mask = t->saved_mask;
+		t->has_saved_mask = false;
+	}
+	call_over(t);
+	return true;
+}
+
 static bool enter(struct task *t)
 {
 	struct call *c = &t->call;
@@ -93,6 +157,8 @@ static bool enter(struct task *t)
 	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
 
 	c->first = false;
+	if (t->state == TASK_DEAD)
+		return false;
 	if (r == SYS_BLOCK) {
 		if (c->deadline && c->timer.when != c->deadline) {
 			c->timer.fn = on_deadline;
@@ -105,8 +171,7 @@ static bool enter(struct task *t)
 		}
 	}
 	c->ret = r;
-	call_over(t);
-	return true;
+	return settle(t);
 }
 
 bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
@@ -119,14 +184,14 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->deadline = 0;
 	c->done = 0;
 	memset(c->u, 0, sizeof(c->u));
-	c->timed_out = c->ready = c->blocked = false;
+	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
+	c->map_fd = 0;
 	c->active = c->first = true;
 	if (!row || !row->fn) {
 		if (!row || row->state == SYS_NONE)
 			count_unknown(t->k, nr);
 		c->ret = -ENOSYS;
-		c->active = false;
-		return true;
+		return settle(t);
 	}
 	return enter(t);
 }
@@ -135,7 +200,7 @@ bool call_again(struct task *t)
 {
 	drop_waits(t);
 	t->call.blocked = false;
-	return enter(t);
+	return t->call.settling ? settle(t) : enter(t);
 }
 
 void call_drop(struct task *t)

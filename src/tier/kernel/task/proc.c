@@ -106,6 +106,7 @@ void mm_unref(struct mm *mm)
 	file_unref(mm->exe);
 	free(mm->exe_path);
 	free(mm->fake_base);
+	free(mm->slots);
 	free(mm);
 }
 
@@ -118,6 +119,8 @@ static struct mm *mm_copy(const struct mm *from)
 	*mm = *from;
 	mm->refs = 1;
 	mm->host_pid = 0;
+	mm->slots = NULL;
+	mm->slot_next = 0;
 	mm->exe_path = from->exe_path ? strdup(from->exe_path) : NULL;
 	if (mm->exe)
 		file_ref(mm->exe);
@@ -144,8 +147,18 @@ static void sighand_unref(struct sighand *s)
 
 void sigpending_flush(struct kernel *k, struct sigpending *p);
 
+/* Its callers may still stand on it: kernel_bury() frees it. */
 static void task_free(struct task *t)
 {
+	ktimer_clear(t->k, &t->embryo_timer);
+	t->state = TASK_DEAD;
+	t->hash_next = t->k->grave;
+	t->k->grave = t;
+}
+
+static void task_bury(struct task *t)
+{
+	t->k->engine->release(t);
 	call_drop(t);
 	sigpending_flush(t->k, &t->pending);
 	files_unref(NULL, t->files);
@@ -474,8 +487,25 @@ void proc_reap(struct proc *p)
 		hash_remove(t);
 		task_free(t);
 	}
-	free(p->cmdline);
-	free(p);
+	p->next = p->k->proc_grave;
+	p->k->proc_grave = p;
+}
+
+void kernel_bury(struct kernel *k)
+{
+	while (k->grave) {
+		struct task *t = k->grave;
+
+		k->grave = t->hash_next;
+		task_bury(t);
+	}
+	while (k->proc_grave) {
+		struct proc *p = k->proc_grave;
+
+		k->proc_grave = p->next;
+		free(p->cmdline);
+		free(p);
+	}
 }
 
 static struct proc *new_parent(struct proc *dead)
@@ -567,7 +597,13 @@ static void proc_ended(struct proc *p)
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
 	k->engine->kill(p);
+	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
+	if (p == k->init) {
+		k->over = true;
+		k->over_status = p->wait_status;
+		return;
+	}
 	reparent(p);
 	tell_parent(p);
 }
@@ -584,6 +620,12 @@ static void task_gone(struct task *t)
 	*pp = t->next;
 	hash_remove(t);
 	task_free(t);
+}
+
+static void k_release(struct task *t)
+{
+	ktimer_clear(t->k, &t->embryo_timer);
+	t->k->engine->release(t);
 }
 
 static void unready(struct task *t)
@@ -616,6 +658,7 @@ void task_exit(struct task *t, int status)
 	unready(t);
 	call_drop(t);
 	t->state = TASK_DEAD;
+	k_release(t);
 	drop_shares(t);
 	p->task_count--;
 	if (p->task_count == 0) {
@@ -670,6 +713,7 @@ void proc_execed(struct task *t)
 		unready(o);
 		call_drop(o);
 		o->state = TASK_DEAD;
+		k_release(o);
 		drop_shares(o);
 		p->task_count--;
 		if (o != old)
@@ -707,6 +751,7 @@ void proc_execed(struct task *t)
 	t->pdeath_signal = 0;
 	timers_execed(p);
 	p->execed = true;
+	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
 }
 
@@ -722,6 +767,7 @@ void procs_done(struct kernel *k)
 			call_drop(t);
 		proc_reap(p);
 	}
+	kernel_bury(k);
 }
 
 void proc_stop(struct proc *p, int sig)

@@ -308,3 +308,12 @@ void signal_wait_mask(struct task *t, gsigset_t mask)
 	}
 	signal_set_mask(t, mask);
 }
+
+void sigpending_drop(struct proc *p, gsigset_t set);
+
+void sigpending_drop(struct proc *p, gsigset_t set)
+{
+	discard(p->k, &p->pending, set);
+	for (struct task *t = p->tasks; t; t = t->next)
+		discard(p->k, &t->pending, set);
+}

@@ -52,9 +52,12 @@ struct mm {
 	uint8_t *fake_base; /* a fake guest's */
 	uint64_t fake_start, fake_len;
 	uint64_t brk_start, arg_start, arg_end, env_start, env_end, stack_top;
+	uint64_t auxv_at, auxv_len;
 	struct file *exe; /* reference; NULL: none */
 	char *exe_path;
 	bool dumpable;
+	uint8_t *slots; /* the engine's: one byte per slot of the shim */
+	unsigned slot_next;
 };
 
 /* One system call in flight: see task/wait.h. */
@@ -74,7 +77,19 @@ struct call {
 	struct wait_entry inline_waits[4];
 	unsigned inline_used;
 	struct task *ready_next;
-	struct file *map_file; /* mmap: put this at the guest's own number and go on natively */
+	bool settling;  /* over, but the task is stopped: call.ret is kept */
+	bool go_native; /* the answer is: let the host do it (close, exit, mmap of a file) */
+	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
+	bool ordered;   /* an order lies in the slot: kick */
+};
+
+/* The handler that runs next: task/deliver.h. */
+struct deliver {
+	int sig; /* 0: none */
+	union gsiginfo info;
+	struct gsigaction act;
+	gsigset_t old_mask;
+	int64_t restart; /* call number to make again after it, or -1 */
 };
 
 enum task_state { TASK_RUNNING, TASK_STOPPED, TASK_DEAD };
@@ -102,6 +117,7 @@ struct task {
 	} altstack;
 
 	struct call call;
+	struct deliver deliver;
 
 	uint64_t clear_tid; /* CLONE_CHILD_CLEARTID / set_tid_address */
 	uint64_t robust_list;
@@ -113,6 +129,10 @@ struct task {
 	int32_t pdeath_signal;
 
 	struct host_task *host; /* NULL for a fake */
+	int32_t wait_child;     /* the task that its last clone made */
+	bool embryo;            /* made, but its host thread has not said hello */
+	struct ktimer embryo_timer;
+	uint64_t child_settid;
 	struct task *hash_next; /* by tid */
 };
 
@@ -146,7 +166,9 @@ struct proc {
 	struct ktimer itimer_real;
 	int64_t itimer_real_interval, itimer_real_when; /* when: 0 is not armed */
 	void *posix_timers;                             /* timer_create */
-	char *cmdline; /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
+	struct host_proc *host;
+	bool vfork_waits; /* its parent waits until it execs or ends */
+	char *cmdline;    /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;
 	int oom_score_adj;
 };

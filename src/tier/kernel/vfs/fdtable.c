@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -86,7 +87,7 @@ void files_close_exec(struct task *t)
 	struct files *fs = t->files;
 
 	for (unsigned i = 0; i < fs->cap; i++) {
-		fs->slots[i].mirrored = false; /* the new image has a new host process */
+		fs->slots[i].mirror = 0; /* the new image has a new host process */
 		if (fs->slots[i].file && fs->slots[i].cloexec)
 			close_slot(t, fs, i);
 	}
@@ -166,6 +167,9 @@ int fd_close(struct task *t, int fd)
 {
 	if (!fd_get_path(t, fd))
 		return -EBADF;
+	/* The host's copy goes with it. */
+	if (t->files->slots[fd].mirror && t->call.nr == SYS_close)
+		t->call.go_native = true;
 	close_slot(t, t->files, (unsigned)fd);
 	return 0;
 }

@@ -12,7 +12,7 @@ struct task;
 struct fd_slot {
 	struct file *file; /* one reference; NULL: free */
 	bool cloexec;
-	bool mirrored; /* a host copy lies at the same number in the guest's process (mmap) */
+	int mirror; /* host descriptor + 1 of which the guest's process has a copy at this number */
 };
 
 struct files {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/vfs/none.c - a kernel without files; vfs/open.c takes these places.
+ *
+ * Owns:  nothing.
+ * Rules: weak, so that the real ones win.
+ */
+#include <errno.h>
+
+#include "tier/kernel/vfs/vfs.h"
+
+__attribute__((weak)) int vfs_open_exec(
+	struct task *t, int dirfd, const char *path, unsigned at_flags, struct file **ret)
+{
+	return -ENOENT;
+}
+
+__attribute__((weak)) int vfs_fstat(struct file *f, struct kstat *ret)
+{
+	return -ENOSYS;
+}
+
+__attribute__((weak)) ssize_t path_show(struct path p, struct path root, char *buf, size_t cap)
+{
+	return -ENOENT;
+}
