@@ -24,3 +24,20 @@ __attribute__((weak)) ssize_t path_show(struct path p, struct path root, char *b
 {
 	return -ENOENT;
 }
+
+__attribute__((weak)) int vfs_walk(
+	struct task *t, int dirfd, const char *path, unsigned flags, struct path *ret)
+{
+	return -ENOENT;
+}
+
+__attribute__((weak)) int inode_permission(struct task *t, struct inode *i, int want)
+{
+	return -EACCES;
+}
+
+__attribute__((weak)) int vfs_mknod(
+	struct task *t, int dirfd, const char *path, uint32_t mode, uint64_t rdev, struct path *ret)
+{
+	return -ENOENT;
+}
