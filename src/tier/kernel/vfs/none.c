@@ -24,3 +24,32 @@ __attribute__((weak)) ssize_t path_show(struct path p, struct path root, char *b
 {
 	return -ENOENT;
 }
+
+__attribute__((weak)) int vfs_walk(
+	struct task *t, int dirfd, const char *path, unsigned flags, struct path *ret)
+{
+	return -ENOENT;
+}
+
+__attribute__((weak)) int vfs_mknod(
+	struct task *t, int dirfd, const char *path, uint32_t mode, uint64_t rdev, struct path *ret)
+{
+	return -ENOENT;
+}
+
+__attribute__((weak)) int inode_permission(struct task *t, struct inode *i, int want)
+{
+	return 0;
+}
+
+int pts_add(struct kernel *k, unsigned n, uint32_t uid, uint32_t gid, uint32_t mode);
+__attribute__((weak)) int pts_add(
+	struct kernel *k, unsigned n, uint32_t uid, uint32_t gid, uint32_t mode)
+{
+	return 0;
+}
+
+void pts_remove(struct kernel *k, unsigned n);
+__attribute__((weak)) void pts_remove(struct kernel *k, unsigned n)
+{
+}
