@@ -94,6 +94,7 @@ struct kernel {
 	struct tty_state *tty;
 	struct ipc_state *ipc;
 	struct inotify_state *inotify;
+	const struct notify_ops *notify; /* vfs/notify.h */
 	struct lock_state *locks;
 
 	/* identity of the sandbox */

@@ -14,6 +14,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/lock.h"
 
 enum { FIRST_CAP = 32 };
 
@@ -68,6 +69,8 @@ static void close_slot(struct task *t, struct files *fs, unsigned i)
 		fs->next = i;
 	if (t && f->ops->flush)
 		f->ops->flush(f, t);
+	if (f->inode->locks)
+		locks_close(f->k, f, fs);
 	file_unref(f);
 }
 
@@ -172,4 +175,14 @@ int fd_close(struct task *t, int fd)
 		t->call.go_native = true;
 	close_slot(t, t->files, (unsigned)fd);
 	return 0;
+}
+
+int fd_room(struct task *t)
+{
+	struct files *fs = t->files;
+	unsigned i = fs->next;
+
+	while (i < fs->cap && fs->slots[i].file)
+		i++;
+	return i < fd_limit(t) ? 0 : -EMFILE;
 }

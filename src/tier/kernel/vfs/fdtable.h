@@ -36,5 +36,6 @@ int fd_install(struct task *t, struct file *f, bool cloexec, int min);
 /* dup2's: at exactly @fd, closing what was there; takes the reference on success. -EBADF. */
 int fd_install_at(struct task *t, struct file *f, bool cloexec, int fd);
 int fd_close(struct task *t, int fd); /* 0 or -EBADF */
+int fd_room(struct task *t);          /* is there a free number? 0 or -EMFILE */
 
 #endif

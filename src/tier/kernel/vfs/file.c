@@ -9,10 +9,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 
 #include "tier/kernel/io/epoll.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/lock.h"
+#include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/vfs.h"
 
 struct file *file_create(struct kernel *k, const struct file_ops *ops, unsigned flags,
@@ -45,6 +48,10 @@ void file_unref(struct file *f)
 	wait_remove(&f->async_entry);
 	if (f->epolls)
 		epoll_forget(f);
+	if (f->inode->locks)
+		locks_release(f);
+	if (f->path.dentry && !(f->flags & O_PATH))
+		notify_file(f, file_writable(f) ? IN_CLOSE_WRITE : IN_CLOSE_NOWRITE);
 	if (f->ops && f->ops->release)
 		f->ops->release(f);
 	if (f->path.dentry)
@@ -74,8 +81,7 @@ long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 	n = f->ops->read(f, io, pos);
 	if (n != -EAGAIN || (f->flags & O_NONBLOCK))
 		return n;
-	n = file_wait(t, f, POLLIN);
-	return n == -ETIMEDOUT ? -EAGAIN : n; /* SO_RCVTIMEO, VTIME */
+	return file_wait(t, f, POLLIN);
 }
 
 /* What a re-entered write has done already is skipped: the caller builds the same uio again. */
@@ -116,8 +122,6 @@ long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 	}
 	if (r == -EAGAIN && !(f->flags & O_NONBLOCK))
 		r = file_wait(t, f, POLLOUT);
-	if (r == -ETIMEDOUT)
-		r = -EAGAIN;
 	if (r == SYS_BLOCK)
 		return r;
 	return *done ? (long)*done : r;

@@ -9,6 +9,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/inode.h"
+#include "tier/kernel/vfs/lock.h"
 
 static const struct inode_ops anon_ops = { 0 };
 
@@ -47,6 +48,8 @@ void inode_unref(struct inode *i)
 {
 	if (!i || --i->refs)
 		return;
+	if (i->locks)
+		locks_free(i);
 	if (i->ops->release)
 		i->ops->release(i);
 	free(i);

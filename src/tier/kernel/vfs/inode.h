@@ -83,6 +83,8 @@ struct inode_ops {
 	void (*walk)(struct inode *i, struct walk *w);
 };
 
+enum { INODE_LINKABLE = 1 }; /* an O_TMPFILE without O_EXCL: may get its first name */
+
 struct inode {
 	unsigned refs;
 	const struct inode_ops *ops;
@@ -90,6 +92,8 @@ struct inode {
 	uint64_t ino, rdev;
 	uint32_t mode, nlink, uid, gid; /* mode with the type bits */
 	int64_t size, atime, mtime, ctime, btime;
+	uint32_t flags;  /* INODE_* */
+	int32_t writers; /* open for writing; below 0: images that run (-ETXTBSY) */
 	void *priv;
 	/* Corners of other areas that hang on an inode; NULL until used. */
 	void *locks;   /* fcntl and flock: sock/, fs/ */
@@ -98,34 +102,6 @@ struct inode {
 	void *sock;    /* the bound unix socket: sock/, fs/ */
 	struct inode *hash_next;
 };
-
-/* A name. A negative one (no inode) may be kept to remember that there is nothing. */
-struct dentry {
-	unsigned refs;
-	struct dentry *parent; /* reference; itself for a root */
-	struct inode *inode;   /* reference, or NULL */
-	struct super *sb;
-	char *name;
-	unsigned name_len;
-	bool unhashed;         /* removed from its directory, still open */
-	struct mount *mounted; /* topmost mount on it, or NULL */
-	struct dentry *hash_next, *children, *sibling;
-};
-void dentry_unref(struct dentry *d);
-
-struct mount {
-	unsigned refs;
-	struct super *sb;
-	struct dentry *root;  /* reference */
-	struct mount *parent; /* NULL: the root mount */
-	struct dentry *at;    /* where in @parent; reference */
-	struct mount *below;  /* what @at had before */
-	struct mount *next;   /* all mounts */
-	unsigned flags;       /* MS_RDONLY, MS_NOEXEC, MS_NOSUID, MS_NODEV, MS_NOATIME */
-	int id;
-	char *source;
-};
-void mount_unref(struct mount *m);
 
 struct inode *inode_create(struct super *sb, const struct inode_ops *ops, uint32_t mode);
 struct inode *inode_anon(struct kernel *k, uint32_t mode); /* for pipes, sockets, anon files */

@@ -3,6 +3,7 @@
 #define WARD_TIER_KERNEL_VFS_VFS_H
 
 #include "base/err.h"
+#include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/inode.h"
 
@@ -65,11 +66,12 @@ struct vfs_setup {
 	const int *layers; /* host directories, uppermost first; taken */
 	unsigned layer_count;
 	struct vfs_bind {
-		int fd;          /* host directory or file; taken */
+		int fd;          /* host directory, or a readable file; taken */
 		const char *dst; /* absolute guest path */
 		bool read_only, overlay;
 	} * binds;
 	unsigned bind_count;
+	uint32_t id_base; /* host ids from here on are the guest's 0.. in layers and binds */
 };
 int vfs_init(struct kernel *k, struct vfs_setup *setup, struct err *e);
 void vfs_done(struct kernel *k);
