@@ -171,20 +171,3 @@ void fake_sleep(struct fake *g, unsigned ms)
 	kernel_run_ready(&g->k);
 	kernel_unlock(&g->k);
 }
-
-/* Without a file system in the test there are no names; the real ones win when they are linked. */
-#include "tier/kernel/vfs/vfs.h"
-__attribute__((weak)) int vfs_walk(
-	struct task *t, int dirfd, const char *path, unsigned flags, struct path *ret)
-{
-	return -ENOENT;
-}
-__attribute__((weak)) int vfs_mknod(
-	struct task *t, int dirfd, const char *path, uint32_t mode, uint64_t rdev, struct path *ret)
-{
-	return -ENOENT;
-}
-__attribute__((weak)) int inode_permission(struct task *t, struct inode *i, int want)
-{
-	return 0;
-}

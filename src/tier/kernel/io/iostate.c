@@ -12,6 +12,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
+#include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -24,6 +25,7 @@ struct io_state *io_state(struct kernel *k)
 
 void io_done(struct kernel *k)
 {
+	tty_done(k);
 	sock_done(k);
 	free(k->io);
 	k->io = NULL;

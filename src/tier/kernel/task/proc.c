@@ -17,6 +17,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -179,7 +180,7 @@ static void pgrp_join(struct proc *p, struct pgrp *g)
 	g->members = p;
 }
 
-static void session_unref(struct session *s)
+void session_unref(struct session *s)
 {
 	if (--s->refs == 0)
 		free(s);
@@ -594,6 +595,7 @@ static void proc_ended(struct proc *p)
 	struct kernel *k = p->k;
 
 	timers_done(p);
+	tty_leader_gone(p);
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
 	k->engine->kill(p);

@@ -28,6 +28,7 @@ void proc_reap(struct proc *p);
 void procs_done(struct kernel *k);
 
 /* Process groups and sessions. */
+void session_unref(struct session *s);
 int proc_set_pgrp(struct proc *p, int32_t id); /* in its own session; 0 or -errno */
 int proc_set_sid(struct proc *p);              /* the new id, or -EPERM */
 

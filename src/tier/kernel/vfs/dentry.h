@@ -95,8 +95,6 @@ struct vfs_state {
 	struct super *memfds; /* fs/memfd.c; NULL until used */
 	struct mount *anon;   /* for files without a name: see anon_path() */
 	struct dentry *pts;   /* the directory /dev/pts, borrowed */
-	/* /dev/tty, /dev/console, /dev/ptmx, /dev/pts/N: set by whoever makes terminals. */
-	int (*tty_open)(struct inode *i, struct file *f, struct task *t);
 	const struct proc_hooks *proc_hooks; /* fs/proc.h; NULL: nothing is known */
 	uint32_t lock_count;
 };
