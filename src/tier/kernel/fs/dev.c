@@ -190,8 +190,7 @@ int pts_add(struct kernel *k, unsigned n, uint32_t uid, uint32_t gid, uint32_t m
 	if (!k->vfs)
 		return 0; /* a kernel without files: unit tests */
 	str_fmt(name, sizeof(name), "%u", n);
-	d = k->vfs->pts ? tree_child(k->vfs->pts, name, S_IFCHR | mode, makedev(PTS, n))
-				  : NULL;
+	d = k->vfs->pts ? tree_child(k->vfs->pts, name, S_IFCHR | mode, makedev(PTS, n)) : NULL;
 	if (!d)
 		return -ENOMEM;
 	d->inode->uid = uid;

@@ -24,10 +24,14 @@ static bool is_stream(const struct file *f)
 	return f->ops->flags & FILE_STREAM;
 }
 
-/* May @f be read or written, as it was opened? */
-static long check(const struct file *f, int way)
+/* May @f be read or written, as it was opened, at a position of the caller's? */
+static long check(const struct file *f, int way, const int64_t *off)
 {
-	if (!f || !(way == RW_READ ? file_readable(f) : file_writable(f)))
+	if (!f)
+		return -EBADF;
+	if (off && is_stream(f))
+		return -ESPIPE;
+	if (!(way == RW_READ ? file_readable(f) : file_writable(f)))
 		return -EBADF;
 	if (way == RW_READ && S_ISDIR(f->inode->mode))
 		return -EISDIR;
@@ -48,10 +52,8 @@ static long run(struct task *t, struct file *f, int way, struct uio *io, int64_t
 static long transfer(struct task *t, int fd, int way, struct uio *io, int64_t *off)
 {
 	struct file *f = fd_get(t, fd);
-	long r = check(f, way);
+	long r = check(f, way, off);
 
-	if (r == 0 && off && is_stream(f))
-		r = -ESPIPE;
 	if (r == 0)
 		r = run(t, f, way, io, off ? off : &f->pos);
 	uio_done(io);
@@ -62,7 +64,7 @@ static long plain(struct task *t, int fd, int way, gva_t buf, uint64_t count, in
 {
 	struct uio io;
 	struct file *f = fd_get(t, fd);
-	long r = check(f, way);
+	long r = check(f, way, off);
 
 	if (r < 0)
 		return r;
@@ -75,7 +77,7 @@ static long plain(struct task *t, int fd, int way, gva_t buf, uint64_t count, in
 static long vectors(struct task *t, int fd, int way, gva_t iov, uint64_t count, int64_t *off)
 {
 	struct uio io;
-	long r = check(fd_get(t, fd), way);
+	long r = check(fd_get(t, fd), way, off);
 
 	if (r < 0)
 		return r;

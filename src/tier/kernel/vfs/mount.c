@@ -283,6 +283,8 @@ void vfs_done(struct kernel *k)
 		free(v->anon);
 	}
 	tree_done(k);
+	free(k->locks);
+	k->locks = NULL;
 	free(v);
 	k->vfs = NULL;
 	k->root_mount = NULL;

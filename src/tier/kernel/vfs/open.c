@@ -146,7 +146,7 @@ static int open_last_create(struct step *s, const struct open_how_guest *how, st
 	int r;
 
 	if (s->kind != LAST_NAME)
-		return -EISDIR;
+		return how->flags & O_EXCL ? -EEXIST : -EISDIR;
 	if (s->slash)
 		return -EISDIR;
 	r = step_lookup(s, &d);
@@ -219,6 +219,8 @@ static int open_tmpfile(
 	}
 	d->flags |= DENTRY_DELETED;
 	d->inode = made;
+	if (!(how->flags & O_EXCL))
+		made->flags |= INODE_LINKABLE;
 	r = vfs_open_path(
 		t, (struct path){ dir.mnt, d }, how->flags & ~(unsigned)O_TRUNC, true, ret);
 	dentry_unref(d);
