@@ -164,7 +164,7 @@ CASE(vectors)
 {
 	char a[3], b[5];
 	struct iovec in[2] = { { a, 3 }, { b, 5 } };
-	struct iovec out[3] = { { (void *)"ab", 2 }, { (void *)"", 0 }, { (void *)"cdefg", 5 } };
+	struct iovec out[3] = { { (char *)"ab", 2 }, { (char *)"", 0 }, { (char *)"cdefg", 5 } };
 	int p[2];
 
 	NEED(pipe2(p, O_NONBLOCK));

@@ -24,6 +24,7 @@
 #include "host/tree.h"
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
+#include "tier/views.h"
 
 static int container_probe(struct err *e)
 {
@@ -45,19 +46,6 @@ static int container_probe(struct err *e)
 			"user namespaces are closed here (see kernel.unprivileged_userns_clone and "
 			"user.max_user_namespaces)");
 	return 0;
-}
-
-/* On a host without merged /usr these are folders; on others the skeleton has them as links. */
-static void find_binds(struct container *c)
-{
-	for (unsigned i = 0; c->box.plan->root.kind == ROOT_HOST && bind_name(i); i++) {
-		char path[16];
-		struct stat st;
-
-		if (str_fmt(path, sizeof(path), "/%s", bind_name(i)) == 0 &&
-			lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
-			c->binds |= 1u << i;
-	}
 }
 
 static int clone_first(struct container *c, struct err *e);
@@ -197,7 +185,7 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 	struct container *c = container_of(box);
 	int r;
 
-	find_binds(c);
+	c->binds = binds_find(c->box.plan);
 	r = ids_plan(c, e);
 	if (r < 0)
 		return r;

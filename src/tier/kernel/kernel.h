@@ -101,6 +101,11 @@ struct kernel {
 	char hostname[65], domainname[65];
 	uint8_t boot_id[16];
 	int store; /* host directory for contents (upper, tmpfs, memfd); -1 in tests: memfds */
+	struct {
+		uint64_t from, to;
+	} vdso[6]; /* where time lives: engine_look() */
+	unsigned vdso_count;
+	int host_proc;         /* the host's proc of our own pid namespace, for maps; -1: none */
 	uint64_t memory_limit; /* for meminfo, sysinfo; 0: the host's */
 	unsigned cpus;
 

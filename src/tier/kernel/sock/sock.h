@@ -141,6 +141,8 @@ struct sock {
 	} opts[SOCK_OPTS_MAX];
 	uint32_t opt_count;
 
+	void *host; /* the channel to ward only: trap/hostfile.c */
+
 	/* descriptors on the way: sock/gc.c */
 	uint32_t inflight;
 	int32_t gc_left;

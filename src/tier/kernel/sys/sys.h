@@ -4,10 +4,17 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <unistd.h>
+#include <sys/resource.h>
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/mm/copy.h"
 #include "tier/kernel/task/task.h"
+
+/* Some libcs give these names to other functions; here they are names of calls. */
+#undef pread64
+#undef pwrite64
+#undef prlimit64
 
 /*
  * A system call is one function and one row (sys/table.def):

@@ -19,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "base/ckd.h"
 #include "base/own.h"
 #include "host/host.h"
 #include "tier/kernel/shim/blob.h"
@@ -35,19 +36,33 @@ struct keep {
 };
 
 /* [vvar], [vvar_vclock] and [vdso]: time calls stay what they are. */
-static unsigned find_vdso(struct keep *keep, unsigned n, char *maps)
+static void find_vdso(struct kernel *k, char *maps)
 {
 	char *save = NULL;
 
-	for (char *line = strtok_r(maps, "\n", &save); line && n < KEEP_MAX;
+	for (char *line = strtok_r(maps, "\n", &save); line && k->vdso_count < ARRAY_LEN(k->vdso);
 		line = strtok_r(NULL, "\n", &save)) {
 		unsigned long from, to;
 
 		if ((strstr(line, "[vvar") || strstr(line, "[vdso]")) &&
-			sscanf(line, "%lx-%lx", &from, &to) == 2)
-			keep[n++] = (struct keep){ from, to };
+			sscanf(line, "%lx-%lx", &from, &to) == 2) {
+			k->vdso[k->vdso_count].from = from;
+			k->vdso[k->vdso_count++].to = to;
+		}
 	}
-	return n;
+}
+
+int engine_look(struct kernel *k, struct err *e)
+{
+	enum { MAPS_MAX = 64 << 10 };
+	own_mem char *maps = malloc(MAPS_MAX);
+	ssize_t n = maps ? host_get(AT_FDCWD, "/proc/self/maps", maps, MAPS_MAX) : -ENOMEM;
+
+	if (n < 0)
+		return err_set(e, (int)-n, "reading /proc/self/maps");
+	k->vdso_count = 0;
+	find_vdso(k, maps);
+	return 0;
 }
 
 struct host_action {
@@ -103,7 +118,7 @@ static uint64_t place_shim(void)
 }
 
 /* In the zygote; never returns. */
-static void zygote_main(int sock)
+static void zygote_main(struct kernel *k, int sock)
 {
 	struct shim_head *head = (void *)SHIM_BASE;
 	struct keep keep[KEEP_MAX] = {
@@ -116,17 +131,10 @@ static void zygote_main(int sock)
 	} prog;
 	stack_t alt = { .ss_sp = (void *)(SLOT_BASE + SLOT_DATA),
 		.ss_size = SLOT_SIZE - SLOT_DATA };
-	static char maps[64 << 10];
-	unsigned count;
-	ssize_t got;
-	int fd;
+	unsigned count = 2;
 
-	fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? -1 : read(fd, maps, sizeof(maps) - 1);
-	if (got <= 0)
-		_exit(101);
-	maps[got] = '\0';
-	count = find_vdso(keep, 2, maps);
+	for (unsigned i = 0; i < k->vdso_count; i++)
+		keep[count++] = (struct keep){ k->vdso[i].from, k->vdso[i].to };
 	memset(&prog, 0, sizeof(prog));
 	prog.len = (unsigned short)place_shim();
 	prog.at = FILTER_AT;
@@ -173,7 +181,7 @@ int zygote_start(struct engine *e, struct err *err)
 		return err_set(err, r, "forking the zygote");
 	}
 	if (pid == 0)
-		zygote_main(pair[1]);
+		zygote_main(e->k, pair[1]);
 	close(pair[1]);
 	e->zygote = pair[0];
 	e->zygote_watch =

@@ -80,7 +80,9 @@ static inline struct engine *engine_of(struct kernel *k)
 	return k->engine_state;
 }
 
-/* boot.c: zygote, epoll, timer; then loop_run() is the loop thread. */
+/* blank.c: where time lives in this address space; while /proc is in sight. */
+int engine_look(struct kernel *k, struct err *e);
+/* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
 int engine_start(struct kernel *k, struct err *e);
 void engine_loop(struct kernel *k);
 /* A section: lock; ...; engine_end(): woken calls go on, the dead are freed, replies leave. */

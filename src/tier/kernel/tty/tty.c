@@ -16,6 +16,7 @@
 
 #include "tier/kernel/tty/tty.h"
 
+#include "tier/kernel/fs/dev.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/proc.h"
@@ -23,10 +24,6 @@
 #include "tier/kernel/vfs/vfs.h"
 
 enum { MAJOR_TTY = 5, MINOR_TTY = 0, MINOR_CONSOLE = 1, MINOR_PTMX = 2, MAJOR_PTS = 136 };
-
-/* The nodes of /dev/pts: fs/dev.c. */
-int pts_add(struct kernel *k, unsigned n, uint32_t uid, uint32_t gid, uint32_t mode);
-void pts_remove(struct kernel *k, unsigned n);
 
 static struct tty_state *tty_state(struct kernel *k)
 {

@@ -13,13 +13,12 @@
 #include "tier/kernel/tty/tty.h"
 
 #include "base/str.h"
+#include "tier/kernel/fs/dev.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
 
 enum { STEP = 4096, NS_PER_DS = 100000000 };
-
-void pts_remove(struct kernel *k, unsigned n);
 
 /* Slave */
 
