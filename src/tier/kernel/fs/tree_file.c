@@ -66,9 +66,7 @@ static int64_t file_lseek(struct file *f, int64_t off, int whence)
 	} else {
 		if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END)
 			return -EINVAL;
-		if (ckd_add(&to, base, off))
-			return -EOVERFLOW;
-		if (to < 0)
+		if (ckd_add(&to, base, off) || to < 0)
 			return -EINVAL;
 	}
 	f->pos = to;

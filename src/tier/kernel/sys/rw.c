@@ -70,6 +70,8 @@ static long plain(struct task *t, int fd, int way, gva_t buf, uint64_t count, in
 		return r;
 	if ((int64_t)count < 0)
 		return -EINVAL;
+	if (!gva_range_ok(buf, count))
+		return -EFAULT;
 	uio_guest(&io, t, buf, count);
 	return transfer(t, fd, way, &io, off);
 }
@@ -170,9 +172,7 @@ static int64_t generic_seek(struct file *f, int64_t off, int whence)
 
 	if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END)
 		return -EINVAL;
-	if (ckd_add(&to, base, off))
-		return -EOVERFLOW;
-	if (to < 0)
+	if (ckd_add(&to, base, off) || to < 0)
 		return -EINVAL;
 	f->pos = to;
 	return to;
