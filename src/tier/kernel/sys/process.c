@@ -127,6 +127,10 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		return -ENOSYS;
 	if (t->proc->limits[RLIMIT_NPROC].rlim_cur < t->k->task_count && !task_capable(t, 21))
 		return -EAGAIN;
+	if (t->k->pids_limit && t->k->task_count >= t->k->pids_limit) {
+		t->k->report->pids_refused++;
+		return -EAGAIN;
+	}
 	n = task_clone(t, q->flags);
 	if (!n)
 		return -EAGAIN;
