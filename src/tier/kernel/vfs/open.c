@@ -116,9 +116,9 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		file_unref(f); /* open sets f->ops when it succeeds, and only then */
 		return r;
 	}
-	if (flags & O_TRUNC)
-		notify_file(f, IN_MODIFY);
 	notify_file(f, IN_OPEN);
+	if ((flags & O_TRUNC) && !created)
+		notify_file(f, IN_MODIFY);
 	*ret = f;
 	return 0;
 }
