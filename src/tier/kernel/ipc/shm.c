@@ -23,10 +23,12 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/vfs/fdtable.h"
 
 enum {
 	PAGE = 4096,
-	SHM_FD = EXEC_FD + 2,
+	FD_LOW = 200,
+	FD_HIGH = 1000,
 	CMD_SHM_LOCK = 11,
 	CMD_SHM_UNLOCK = 12,
 	CMD_SHM_STAT = 13,
@@ -180,8 +182,19 @@ void ipc_proc_forked(struct proc *parent, struct proc *child)
 	}
 }
 
+/* A number that the guest does not use now, below any host's limit; -EMFILE. Should the guest get
+ * it later, its own file replaces ours there before it is mapped. */
+static int free_fd(struct task *t)
+{
+	for (int n = FD_HIGH; n >= FD_LOW; n--) {
+		if ((unsigned)n >= t->files->cap || !t->files->slots[n].file)
+			return n;
+	}
+	return -EMFILE;
+}
+
 /* The guest does one memory call; its result is the call's. */
-static long run_one(struct task *t, const struct shim_step *step, int fd)
+static long run_one(struct task *t, const struct shim_step *step, int fd, int at)
 {
 	struct slot s;
 
@@ -199,7 +212,7 @@ static long run_one(struct task *t, const struct shim_step *step, int fd)
 		if (copy < 0)
 			return -ENFILE;
 		t->call.map_fd = copy + 1;
-		t->call.map_at = SHM_FD;
+		t->call.map_at = at;
 	}
 	t->call.ordered = true;
 	return 0;
@@ -239,9 +252,9 @@ SYSCALL3(shmat, int32_t, id, uint64_t, addr, int32_t, flags)
 	struct shm_seg *seg;
 	uint64_t at;
 	long r;
-	int e;
+	int e, fd = free_fd(task);
 
-	if (!s)
+	if (!s || fd < 0)
 		return -ENOMEM;
 	seg = (struct shm_seg *)ipc_find(task, IPC_SHM, id, flags & FLAG_RDONLY ? 0444 : 0666, &e);
 	if (!seg)
@@ -254,8 +267,7 @@ SYSCALL3(shmat, int32_t, id, uint64_t, addr, int32_t, flags)
 	if (!add_attach(task->proc, seg, at))
 		return -ENOMEM;
 	r = run_one(task,
-		&(struct shim_step){ SYS_mmap, { at, pages_of(seg->size), prot, how, SHM_FD, 0 } },
-		seg->fd);
+		&(struct shim_step){ SYS_mmap, { at, pages_of(seg->size), prot, how, (uint64_t)fd, 0 } }, seg->fd, fd);
 	if (r < 0) {
 		detach(task->k, &s->attaches, task->proc->pid);
 		return r;
@@ -280,7 +292,7 @@ SYSCALL1(shmdt, uint64_t, addr)
 	if (!*a)
 		return -EINVAL;
 	len = pages_of((*a)->seg->size);
-	r = run_one(task, &(struct shim_step){ SYS_munmap, { addr, len, 0, 0, 0, 0 } }, -1);
+	r = run_one(task, &(struct shim_step){ SYS_munmap, { addr, len, 0, 0, 0, 0 } }, -1, 0);
 	if (r < 0)
 		return r;
 	detach(task->k, a, task->proc->pid);
