@@ -267,7 +267,9 @@ SYSCALL3(shmat, int32_t, id, uint64_t, addr, int32_t, flags)
 	if (!add_attach(task->proc, seg, at))
 		return -ENOMEM;
 	r = run_one(task,
-		&(struct shim_step){ SYS_mmap, { at, pages_of(seg->size), prot, how, (uint64_t)fd, 0 } }, seg->fd, fd);
+		&(struct shim_step){
+			SYS_mmap, { at, pages_of(seg->size), prot, how, (uint64_t)fd, 0 } },
+		seg->fd, fd);
 	if (r < 0) {
 		detach(task->k, &s->attaches, task->proc->pid);
 		return r;

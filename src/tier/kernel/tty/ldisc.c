@@ -354,9 +354,9 @@ void ldisc_flush_input(struct tty *t)
 	wait_wake(&t->master_wait, POLLOUT | POLLWRNORM);
 }
 
+/* What the slave has written is with the master already: there is nothing in between to drop. */
 void ldisc_flush_output(struct tty *t)
 {
-	t->out_len = 0;
 	if (t->packet)
 		t->packet_news |= TIOCPKT_FLUSHWRITE_;
 	wait_wake(&t->slave_wait, POLLOUT | POLLWRNORM);
