@@ -391,8 +391,10 @@ static void run_end_setup(struct run *run, const struct err *e)
 	run->end.step = step_name(trail_current(&run->trail));
 	str_fmt(run->end.detail, sizeof(run->end.detail), "%.*s", (int)sizeof(run->end.detail) - 1,
 		e->msg);
-	run->end.usage =
-		(struct usage){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, false };
+	run->end.usage = (struct usage){ .cpu_us = UINT64_MAX,
+		.memory_peak_bytes = UINT64_MAX,
+		.written_bytes = UINT64_MAX,
+		.pids_peak = UINT64_MAX };
 }
 
 static int keep(struct run *run, struct err *e)

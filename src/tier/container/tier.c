@@ -22,6 +22,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "host/tree.h"
+#include "jail/seccomp.h"
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
 #include "tier/views.h"
@@ -269,11 +270,17 @@ static void container_stop(struct box *box)
 	free(c);
 }
 
+static void container_calls(unsigned *ret_guest, unsigned *ret_own)
+{
+	*ret_guest = jail_calls_allowed();
+}
+
 const struct tier_ops tier_container = {
 	.name = "container",
 	.what = "namespaces, cgroups, seccomp and an overlay root",
 	.wall = WALL_CONTAINER,
 	.probe = container_probe,
+	.calls = container_calls,
 	.prepare = container_prepare,
 	.start = container_start,
 	.kill = container_kill,

@@ -11,7 +11,9 @@
  * guest does happens below it, in its pid namespace. As root ("rooted") ward makes the views of
  * host directories outside and hands them over; as an ordinary user the first process makes them.
  */
-enum { KBOX_BINDS_MAX = 16 };
+enum { KBOX_BINDS_MAX = 16, KBOX_PIDS_OWN = 32 };
+
+struct kernel_report;
 
 struct kbox {
 	struct box box; /* first */
@@ -25,6 +27,7 @@ struct kbox {
 	int tasks[CGROUP_PARTS]; /* the first process: its cgroups */
 	unsigned task_count;
 	bool memory_limited, pids_limited;
+	struct kernel_report *report; /* shared with the kernel process */
 };
 
 static inline struct kbox *kbox_of(struct box *box)
@@ -42,8 +45,5 @@ int kbox_receive(struct kbox *b, int channel, struct err *e);
 
 /* first.c: becomes the kernel process; never returns */
 void kbox_first(struct kbox *b, int channel) __attribute__((noreturn));
-
-/* How the kernel process ended, for the end's detail; see first.c. */
-enum { KBOX_STATUS_CRASHED = 121 };
 
 #endif

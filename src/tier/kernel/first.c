@@ -34,7 +34,7 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/views.h"
 
-enum { AGENT_FD = 3, BOOT_RETRY_NS = 50000 };
+enum { AGENT_FD = 3, CHANNEL_FD = 3, BOOT_RETRY_NS = 50000 };
 
 static int new_namespaces(struct err *e)
 {
@@ -291,7 +291,7 @@ static void on_boot(struct kernel *k, struct ktimer *timer)
 		trail_fail(t, &e);
 		_exit(125);
 	}
-	trail_begin(t, STEP_EXEC);
+	trail_begin(t, STEP_KERNEL);
 }
 
 static int first_files(struct task *t, int channel)
@@ -343,6 +343,8 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	r = drop_caps(e);
 	if (r < 0)
 		return r;
+	k->report = b->report;
+	k->pids_limit = b->box.plan->limits.pids;
 	r = kernel_init(k);
 	if (r < 0)
 		return err_set(e, -r, "making the kernel's tables");
@@ -363,6 +365,22 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	return kernel_jail(e);
 }
 
+/* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. */
+static int only_channel(int channel)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	if (dup2(channel, CHANNEL_FD) != CHANNEL_FD || null < 0)
+		_exit(125);
+	for (int i = 0; i < 3; i++)
+		dup2(null, i);
+	host_close_from(CHANNEL_FD + 1);
+	for (int i = 3; i < CHANNEL_FD; i++)
+		close(i);
+	fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC);
+	return CHANNEL_FD;
+}
+
 void kbox_first(struct kbox *b, int channel)
 {
 	struct trail *t = (struct trail *)b->box.shared;
@@ -375,6 +393,8 @@ void kbox_first(struct kbox *b, int channel)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN);
 	umask(0);
+	channel = only_channel(channel);
+	boot.channel = channel;
 	boot.k = calloc(1, sizeof(*boot.k));
 	r = boot.k ? make_world(&boot, t, &e) : err_set(&e, ENOMEM, "making the kernel");
 	if (r == 0)

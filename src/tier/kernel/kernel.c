@@ -89,6 +89,7 @@ void watch_remove(struct kernel *k, struct watch *w)
 int kernel_init(struct kernel *k)
 {
 	k->epoll = k->timer_fd = k->store = k->host_proc = -1;
+	k->report = k->report ? k->report : &k->own_report;
 	k->boot_ns = kernel_now(k);
 	k->last_tid = 0;
 	k->cpus = (unsigned)sysconf(_SC_NPROCESSORS_ONLN);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/limits.h"
 #include "tier/kernel/limits.h"
 #include "tier/kernel/task/task.h"
 #include "tier/kernel/task/wait.h"
@@ -51,6 +52,13 @@ struct watch {
 struct unknown_call {
 	int32_t nr;
 	uint32_t count;
+};
+
+/* What ward reads when the sandbox is over; a page that both have. */
+struct kernel_report {
+	uint32_t unknown_count;
+	struct unknown_call unknown[UNKNOWN_CALLS_MAX];
+	uint64_t pids_refused;
 };
 
 struct kernel {
@@ -109,8 +117,9 @@ struct kernel {
 	uint64_t memory_limit; /* for meminfo, sysinfo; 0: the host's */
 	unsigned cpus;
 
-	struct unknown_call unknown[64];
-	unsigned unknown_count;
+	struct kernel_report *report; /* shared with ward; NULL: &own_report */
+	struct kernel_report own_report;
+	uint32_t pids_limit; /* tasks; 0: none */
 };
 
 void kernel_lock(struct kernel *k);

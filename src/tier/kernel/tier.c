@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -25,6 +26,10 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/box.h"
+#include "tier/kernel/jail.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/trap/filter.h"
 #include "tier/upper.h"
 #include "tier/views.h"
 
@@ -88,6 +93,12 @@ static int kernel_prepare(
 	box_init(&b->box, &tier_kernel, plan);
 	cgroup_init(&b->cg);
 	b->upper = -1;
+	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b->report == MAP_FAILED) {
+		b->report = NULL;
+		kernel_stop(&b->box);
+		return err_set(e, ENOMEM, "mapping memory to share with the kernel process");
+	}
 	b->rooted = geteuid() == 0;
 	r = check_plan(plan, e);
 	trail_begin(trail, STEP_CGROUP);
@@ -209,11 +220,17 @@ static int equip(struct kbox *b, struct trail *trail, struct err *e)
 static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct kbox *b = kbox_of(box);
+	struct plan limits;
 	int r;
 
 	b->bind_bits = binds_find(box->plan);
 	trail_begin(trail, STEP_CGROUP);
-	r = cgroup_make(&b->cg, box->plan, e);
+	/* Each guest process has a thread of the kernel process behind it; the limit that the guest sees is
+	 * kept by the kernel process. */
+	limits = *box->plan;
+	if (limits.limits.pids)
+		limits.limits.pids = 2 * limits.limits.pids + KBOX_PIDS_OWN;
+	r = cgroup_make(&b->cg, &limits, e);
 	if (r < 0)
 		return r;
 	if (b->cg.kind == CGROUP_NONE)
@@ -241,12 +258,32 @@ static void kernel_kill(struct box *box)
 		;
 }
 
+/* The page was the kernel process's to write: every number is checked. */
+static void read_report(const struct kbox *b, struct usage *usage)
+{
+	struct kernel_report copy;
+
+	memcpy(&copy, b->report, sizeof(copy));
+	usage->pids_refused += copy.pids_refused;
+	for (unsigned i = 0; i < copy.unknown_count && i < UNKNOWN_CALLS_MAX; i++) {
+		const struct sys_row *row = sys_row(copy.unknown[i].nr);
+		struct unknown_use *u = &usage->unknown[usage->unknown_count++];
+
+		if (row)
+			str_copy(u->name, sizeof(u->name), row->name);
+		else
+			snprintf(u->name, sizeof(u->name), "call %d", copy.unknown[i].nr);
+		u->count = copy.unknown[i].count;
+	}
+}
+
 static void kernel_measure(struct box *box, struct usage *usage)
 {
 	struct kbox *b = kbox_of(box);
 	struct statfs fs;
 
 	cgroup_usage(&b->cg, box->plan->report, usage);
+	read_report(b, usage);
 	usage->disk_full = box->upper >= 0 && host_fstatfs(box->upper, &fs) == 0 &&
 			   (fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0);
 	if (box->upper >= 0)
@@ -265,8 +302,16 @@ static void kernel_stop(struct box *box)
 	}
 	kbox_close_views(b);
 	cgroup_drop(&b->cg);
+	if (b->report)
+		munmap(b->report, sizeof(*b->report));
 	box_done(box);
 	free(b);
+}
+
+static void kernel_calls(unsigned *ret_guest, unsigned *ret_own)
+{
+	*ret_guest = guest_filter_calls();
+	*ret_own = kernel_jail_calls();
 }
 
 const struct tier_ops tier_kernel = {
@@ -274,6 +319,7 @@ const struct tier_ops tier_kernel = {
 	.what = "a userspace kernel answers every system call",
 	.wall = WALL_KERNEL,
 	.probe = kernel_probe,
+	.calls = kernel_calls,
 	.prepare = kernel_prepare,
 	.start = kernel_start,
 	.kill = kernel_kill,

@@ -394,6 +394,7 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 		s->fault.error = uc->m.err;
 		s->fault.cr2 = uc->m.cr2;
 		s->fault.rip = uc->m.rip;
+		s->fault.rsp = uc->m.rsp;
 		memcpy(s->fault.info, info, sizeof(s->fault.info));
 		s->order = ORDER_NONE;
 		kernel_call(SHIM_FAULT, (uint64_t)s, 0, 0, 0);

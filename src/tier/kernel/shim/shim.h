@@ -97,7 +97,7 @@ struct slot {
 	struct shim_step steps[STEPS_MAX];
 	struct {
 		uint32_t sig, pad;
-		uint64_t trapno, error, cr2, rip;
+		uint64_t trapno, error, cr2, rip, rsp;
 		uint8_t info[128];
 	} fault;
 };

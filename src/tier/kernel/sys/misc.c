@@ -167,7 +167,7 @@ SYSCALL2(getrusage, int, who, gva_t, uusage)
 	default:
 		return -EINVAL;
 	}
-	return guest_write(task, uusage, &ru, sizeof(ru));
+	return guest_write(task, uusage, &ru, GUEST_RUSAGE_BYTES);
 }
 
 static int64_t ticks(const struct timeval *tv)

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
@@ -126,6 +127,10 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		return -ENOSYS;
 	if (t->proc->limits[RLIMIT_NPROC].rlim_cur < t->k->task_count && !task_capable(t, 21))
 		return -EAGAIN;
+	if (t->k->pids_limit && t->k->task_count >= t->k->pids_limit) {
+		t->k->report->pids_refused++;
+		return -EAGAIN;
+	}
 	n = task_clone(t, q->flags);
 	if (!n)
 		return -EAGAIN;
@@ -438,7 +443,7 @@ SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 	ru = c->own_usage;
 	if (!gva_null(ustatus) && guest_write_u32(task, ustatus, (uint32_t)status) < 0)
 		return -EFAULT;
-	if (!gva_null(urusage) && guest_write(task, urusage, &ru, sizeof(ru)) < 0)
+	if (!gva_null(urusage) && guest_write(task, urusage, &ru, GUEST_RUSAGE_BYTES) < 0)
 		return -EFAULT;
 	seen(task, c, &q);
 	return id;
@@ -509,7 +514,7 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 	if (r == 1) {
 		fill_info(&si, c, status);
 		ru = c->own_usage;
-		if (!gva_null(urusage) && guest_write(task, urusage, &ru, sizeof(ru)) < 0)
+		if (!gva_null(urusage) && guest_write(task, urusage, &ru, GUEST_RUSAGE_BYTES) < 0)
 			return -EFAULT;
 		seen(task, c, &q);
 	}

@@ -11,6 +11,9 @@ struct task;
 #define GUEST_RELEASE "6.1.0-ward"
 #define GUEST_VERSION "#1 SMP PREEMPT_DYNAMIC ward"
 
+/* struct rusage as the guest has it; some libcs add room at the end. */
+enum { GUEST_RUSAGE_BYTES = 144 };
+
 /* CPU time of a live process or thread, from its host's clock. */
 void usage_of(struct proc *p, struct rusage *ret);
 void usage_of_task(struct task *t, struct rusage *ret);

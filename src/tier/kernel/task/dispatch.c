@@ -44,14 +44,16 @@ const struct sys_row *sys_row(int64_t nr)
 
 static void count_unknown(struct kernel *k, int64_t nr)
 {
-	for (unsigned i = 0; i < k->unknown_count; i++) {
-		if (k->unknown[i].nr == nr) {
-			k->unknown[i].count++;
+	struct kernel_report *r = k->report;
+
+	for (unsigned i = 0; i < r->unknown_count; i++) {
+		if (r->unknown[i].nr == nr) {
+			r->unknown[i].count++;
 			return;
 		}
 	}
-	if (k->unknown_count < ARRAY_LEN(k->unknown))
-		k->unknown[k->unknown_count++] =
+	if (r->unknown_count < ARRAY_LEN(r->unknown))
+		r->unknown[r->unknown_count++] =
 			(struct unknown_call){ .nr = (int32_t)nr, .count = 1 };
 }
 

@@ -20,8 +20,8 @@ static void counts_unknown(void **state)
 
 	assert_int_equal(fake_call(g->task, 9999, 0), -ENOSYS);
 	assert_int_equal(fake_call(g->task, 9999, 0), -ENOSYS);
-	assert_int_equal(g->k.unknown_count, 1);
-	assert_int_equal(g->k.unknown[0].count, 2);
+	assert_int_equal(g->k.report->unknown_count, 1);
+	assert_int_equal(g->k.report->unknown[0].count, 2);
 	fake_destroy(g);
 }
 

@@ -141,6 +141,9 @@ static void zygote_main(struct kernel *k, int sock)
 	if (!prog.len || set_actions(head) < 0 || sigaltstack(&alt, NULL) < 0 ||
 		(sock != 3 && dup2(sock, 3) != 3))
 		_exit(102);
+	/* When memory runs out, a guest goes, not the kernel process. */
+	if (k->host_proc >= 0)
+		host_put(k->host_proc, "self/oom_score_adj", "500");
 	host_close_from(4);
 	close(0);
 	close(1);
