@@ -86,7 +86,8 @@ static void print_calls(const struct doctor_tier *t, const struct ink *ink)
 {
 	if (!t->guest_calls)
 		return;
-	printf("%*s%scalls of the host's kernel: %u from inside", INDENT, "", ink->dim, t->guest_calls);
+	printf("%*s%scalls of the host's kernel: %u from inside", INDENT, "", ink->dim,
+		t->guest_calls);
 	if (t->own_calls)
 		printf(", %u from the kernel process", t->own_calls);
 	printf("%s\n", ink->off);

@@ -84,7 +84,8 @@ static void silent_end(const struct trail *trail, int first_status, struct run_e
 	if (WIFSIGNALED(first_status) && trail_current(trail) == STEP_KERNEL &&
 		WTERMSIG(first_status) != SIGKILL) {
 		snprintf(text, sizeof(text),
-			"the sandbox's kernel process crashed (signal %d); everything in it was ended",
+			"the sandbox's kernel process crashed (signal %d); everything in it was "
+			"ended",
 			WTERMSIG(first_status));
 		set(ret, END_SIGNALED, STATUS_SIGNAL + WTERMSIG(first_status), text);
 		return;

@@ -47,8 +47,8 @@ const char *tier_name(const struct tier_ops *t);
 const char *tier_what(const struct tier_ops *t);
 enum wall tier_wall(const struct tier_ops *t);
 
-/* How many calls of the host's kernel code inside can reach, with some arguments; and the process that
- * stands between, where there is one (else 0). False: the tier does not filter. */
+/* How many calls of the host's kernel code inside can reach, with some arguments; and the process
+ * that stands between, where there is one (else 0). False: the tier does not filter. */
 bool tier_calls(const struct tier_ops *t, unsigned *ret_guest, unsigned *ret_own);
 
 /* Can this host build the wall? If not, @e says what is missing and how to get it. */

@@ -212,10 +212,12 @@ CASE(flow)
 {
 	open_pair();
 	R(write(m, "\023", 1));
+	io_nap(20);
 	fcntl(s, F_SETFL, O_NONBLOCK);
 	R(write(s, "x", 1));
 	io_show_poll("stopped", s);
 	R(write(m, "\021", 1));
+	io_nap(20);
 	R(write(s, "y", 1));
 	show("master", m);
 	R(tcflow(s, TCOOFF));

@@ -93,7 +93,8 @@ static int kernel_prepare(
 	box_init(&b->box, &tier_kernel, plan);
 	cgroup_init(&b->cg);
 	b->upper = -1;
-	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (b->report == MAP_FAILED) {
 		b->report = NULL;
 		kernel_stop(&b->box);
@@ -225,8 +226,8 @@ static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 
 	b->bind_bits = binds_find(box->plan);
 	trail_begin(trail, STEP_CGROUP);
-	/* Each guest process has a thread of the kernel process behind it; the limit that the guest sees is
-	 * kept by the kernel process. */
+	/* Each guest process has a thread of the kernel process behind it; the limit that the guest
+	 * sees is kept by the kernel process. */
 	limits = *box->plan;
 	if (limits.limits.pids)
 		limits.limits.pids = 2 * limits.limits.pids + KBOX_PIDS_OWN;

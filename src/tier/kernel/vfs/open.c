@@ -96,8 +96,8 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 
 	if (r < 0)
 		return r;
-	f = file_create(
-		t->k, &path_only_ops, (flags & KEPT_FLAGS) | GUEST_O_LARGEFILE, inode_ref(i), NULL);
+	f = file_create(t->k, &path_only_ops, (flags & (KEPT_FLAGS | O_NOCTTY)) | GUEST_O_LARGEFILE,
+		inode_ref(i), NULL);
 	if (!f) {
 		inode_unref(i);
 		return -ENFILE;
@@ -110,6 +110,7 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		return 0;
 	}
 	r = i->ops->open ? i->ops->open(i, f, t) : -ENXIO;
+	f->flags &= ~(unsigned)O_NOCTTY; /* only for the opening itself */
 	if (r == 0 && (flags & O_TRUNC) && !created)
 		r = truncate_now(f, t);
 	if (r < 0) {
