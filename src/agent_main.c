@@ -1,24 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * agent_main.c - the agent as a program of its own, for tiers that start it with exec.
+ * agent_main.c - the agent as a program of its own.
  *
  * Owns:  nothing.
- * Rules: `ward-agent FD`: FD is the channel. It is the sandbox's PID 1, or else its subreaper.
+ * Rules: see agent/main.c.
  */
-#include <stdio.h>
-#include <unistd.h>
-
 #include "agent/agent.h"
-#include "base/parse.h"
 
 int main(int argc, char **argv)
 {
-	uint64_t fd;
-
-	if (argc != 2 || parse_u64(argv[1], 0, 1 << 20, &fd) < 0) {
-		fputs("ward-agent: usage: ward-agent FD, the number of the channel's descriptor\n",
-			stderr);
-		return 125;
-	}
-	return agent_run(&(struct agent_config){ .channel = (int)fd, .not_init = getpid() != 1 });
+	return agent_main(argc, argv);
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "agent/agent.h"
 #include "base/ckd.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
@@ -77,6 +78,11 @@ int main(int argc, char **argv)
 
 	if (argc < 1 || !fill_stdio())
 		return EXIT_WARD;
+#ifndef WARD_FULL
+	/* The kernel tier's first guest process is this program under another name. */
+	if (str_eq(argv[0], "ward-agent"))
+		return agent_main(argc, argv);
+#endif
 	find_args(&g, argc, argv);
 	at = globals_read(argc, argv, &g, state_dir, self_dir, &e);
 

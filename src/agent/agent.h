@@ -21,5 +21,7 @@ struct agent_config {
  * of the process for good.
  */
 int agent_run(const struct agent_config *config);
+/* The same from a command line: ward-agent FD. */
+int agent_main(int argc, char **argv);
 
 #endif

@@ -28,6 +28,7 @@ enum {
 	PROBE_TIMEOUT_MS = 5000,       /* one question of `ward doctor` to the host */
 	REPORT_BYTES_MAX = 256 * 1024, /* what a command prints with --json */
 	DENIALS_MAX = 64,              /* different denied things remembered per run */
+	UNKNOWN_CALLS_MAX = 64,        /* different unknown calls remembered per run */
 
 	/* The agent and its protocol: docs/PROTOCOL.md */
 	FLOW_WINDOW = 64 * 1024,      /* credit of a new stream, each way, unless told otherwise */

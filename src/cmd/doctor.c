@@ -53,6 +53,8 @@ static int print_json(const struct doctor *d)
 		json_bool(&b, "available", t->available);
 		json_bool(&b, "host_ready", t->host_ready);
 		json_str(&b, "missing", t->missing[0] ? t->missing : NULL);
+		json_u64(&b, "guest_calls", t->guest_calls);
+		json_u64(&b, "kernel_calls", t->own_calls);
 		json_close(&b);
 	}
 	json_array_end(&b);
@@ -80,6 +82,17 @@ static void print_check(const struct doctor_check *c, const struct ink *ink)
 	printf("%s", ink->off);
 }
 
+static void print_calls(const struct doctor_tier *t, const struct ink *ink)
+{
+	if (!t->guest_calls)
+		return;
+	printf("%*s%scalls of the host's kernel: %u from inside", INDENT, "", ink->dim,
+		t->guest_calls);
+	if (t->own_calls)
+		printf(", %u from the kernel process", t->own_calls);
+	printf("%s\n", ink->off);
+}
+
 static int print_text(const struct doctor *d)
 {
 	const struct ink *ink = ink_for(stdout);
@@ -94,6 +107,7 @@ static int print_text(const struct doctor *d)
 		printf("  %s%-*s%s%-*s", t->available ? ink->good : ink->bad, STATE_WIDTH,
 			t->available ? "yes" : "no", ink->off, NAME_WIDTH, wall_name(t->wall));
 		text_wrap(stdout, INDENT, INDENT, t->what);
+		print_calls(t, ink);
 		if (t->available)
 			continue;
 		printf("%*s%s", INDENT, "", ink->dim);

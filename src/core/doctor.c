@@ -74,6 +74,8 @@ static int examine_tier(const struct doctor *d, size_t row, struct doctor_tier *
 
 	*t = (struct doctor_tier){ .wall = tiers[row].wall, .built = ops != NULL };
 	t->what = ops ? tier_what(ops) : tiers[row].what;
+	if (ops)
+		tier_calls(ops, &t->guest_calls, &t->own_calls);
 	t->host_ready = host_is_ready(d, tiers[row].needs, lacks, sizeof(lacks));
 	if (!ops) {
 		snprintf(t->missing, sizeof(t->missing), "not in this build%s%s",

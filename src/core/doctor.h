@@ -17,11 +17,12 @@ struct doctor_check {
 
 struct doctor_tier {
 	enum wall wall;
-	const char *what;  /* how the wall is made */
-	bool built;        /* this build has it */
-	bool available;    /* it would start here */
-	bool host_ready;   /* every check it rests on is a yes, built or not */
-	char missing[376]; /* one line; empty when available */
+	const char *what;                /* how the wall is made */
+	bool built;                      /* this build has it */
+	bool available;                  /* it would start here */
+	unsigned guest_calls, own_calls; /* see tier_calls(); 0: not filtered, or not built */
+	bool host_ready;                 /* every check it rests on is a yes, built or not */
+	char missing[376];               /* one line; empty when available */
 };
 
 struct doctor {

@@ -145,6 +145,10 @@ static void add_end(struct buf *b, const struct run_end *end, const struct sight
 		json_close(b);
 	}
 	json_array_end(b);
+	json_open(b, "unknown_calls");
+	for (unsigned i = 0; i < end->usage.unknown_count; i++)
+		json_u64(b, end->usage.unknown[i].name, end->usage.unknown[i].count);
+	json_close(b);
 }
 
 static void add_usage(struct buf *b, const struct run_end *end, const struct sighting *seen)

@@ -81,7 +81,17 @@ static void silent_end(const struct trail *trail, int first_status, struct run_e
 {
 	char text[120];
 
-	if (WIFSIGNALED(first_status) && trail_current(trail) == STEP_EXEC) {
+	if (WIFSIGNALED(first_status) && trail_current(trail) == STEP_KERNEL &&
+		WTERMSIG(first_status) != SIGKILL) {
+		snprintf(text, sizeof(text),
+			"the sandbox's kernel process crashed (signal %d); everything in it was "
+			"ended",
+			WTERMSIG(first_status));
+		set(ret, END_SIGNALED, STATUS_SIGNAL + WTERMSIG(first_status), text);
+		return;
+	}
+	if (WIFSIGNALED(first_status) &&
+		(trail_current(trail) == STEP_EXEC || trail_current(trail) == STEP_KERNEL)) {
 		snprintf(text, sizeof(text),
 			"the sandbox's first process was killed by signal %d from outside",
 			WTERMSIG(first_status));

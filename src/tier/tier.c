@@ -54,6 +54,15 @@ enum wall tier_wall(const struct tier_ops *t)
 	return t->wall;
 }
 
+bool tier_calls(const struct tier_ops *t, unsigned *ret_guest, unsigned *ret_own)
+{
+	*ret_guest = *ret_own = 0;
+	if (!t->calls)
+		return false;
+	t->calls(ret_guest, ret_own);
+	return true;
+}
+
 int tier_probe(const struct tier_ops *t, struct err *e)
 {
 	return t->probe(e);

@@ -21,6 +21,12 @@ struct usage {
 	uint64_t oom_kills;    /* processes that the kernel killed for want of memory */
 	uint64_t pids_refused; /* forks refused by the process limit */
 	bool disk_full;        /* nothing more could be written when somebody looked */
+	/* Calls that the tier's own kernel does not know, by name; and how often they were made. */
+	struct unknown_use {
+		char name[32];
+		uint32_t count;
+	} unknown[UNKNOWN_CALLS_MAX];
+	unsigned unknown_count;
 };
 
 /* What a live sandbox uses at this moment, as far as its tier can tell; UINT64_MAX: not known. */
@@ -50,6 +56,10 @@ const struct tier_ops *tier_by_wall(enum wall w); /* NULL when this build has no
 const char *tier_name(const struct tier_ops *t);
 const char *tier_what(const struct tier_ops *t);
 enum wall tier_wall(const struct tier_ops *t);
+
+/* How many calls of the host's kernel code inside can reach, with some arguments; and the process
+ * that stands between, where there is one (else 0). False: the tier does not filter. */
+bool tier_calls(const struct tier_ops *t, unsigned *ret_guest, unsigned *ret_own);
 
 /* Can this host build the wall? If not, @e says what is missing and how to get it. */
 int tier_probe(const struct tier_ops *t, struct err *e);

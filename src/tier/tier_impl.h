@@ -34,6 +34,8 @@ struct tier_ops {
 	enum wall wall;
 	/* Required. Can this host build the wall? If not, say what is missing in @e. */
 	int (*probe)(struct err *e);
+	/* Optional. See tier_calls(). */
+	void (*calls)(unsigned *ret_guest, unsigned *ret_own);
 	/* Required. Looks and checks; makes nothing that outlives this process. Lists box->undo. */
 	int (*prepare)(
 		const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);

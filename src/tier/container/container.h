@@ -65,9 +65,6 @@ int ids_plan(struct container *c, struct err *e);
 int ids_write(const struct container *c, pid_t pid, struct err *e); /* by ward, from outside */
 int ids_write_own(uid_t uid, gid_t gid, struct err *e);             /* by the first process */
 
-/* What the host template takes from the host: a folder's name without the slash, or NULL. */
-const char *bind_name(unsigned i);
-
 /* mounts.c: as root, from outside */
 void mounts_init(struct mounts *t);
 void mounts_done(struct mounts *t);
@@ -104,10 +101,6 @@ int place_outside(struct container *c, struct err *e);
 
 /* root.c: in the first process */
 int root_enter(struct container *c, struct trail *t, struct err *e);
-
-/* upper.c */
-int upper_mount(const struct plan *plan, int *ret_fd, struct err *e);
-int upper_dirs(int upper, uid_t owner, struct err *e);
 
 /* watch.c */
 bool upper_is_full(int upper);

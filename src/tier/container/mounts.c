@@ -22,14 +22,8 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/container/container.h"
-
-const char *bind_name(unsigned i)
-{
-	static const char *const names[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64",
-		"libx32" };
-
-	return i < ARRAY_LEN(names) ? names[i] : NULL;
-}
+#include "tier/upper.h"
+#include "tier/views.h"
 
 void mounts_init(struct mounts *t)
 {
@@ -55,60 +49,13 @@ void mounts_done(struct mounts *t)
 	close_all(t->lowers, t->lower_count);
 }
 
-/* Shows the same to everybody: its owner makes no difference to who may only read it. */
-static bool is_public_file(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && (st.st_mode & S_IROTH);
-}
-
-/*
- * A detached copy of the mount at @path. Through the id map of @user_ns, what the host's root owns
- * belongs to the sandbox's root; without (-1) it belongs to nobody, and only what everybody may
- * read can be read.
- */
-static int host_view(const char *path, unsigned recursive, uint64_t attrs, int user_ns, int *ret_fd,
-	struct err *e)
-{
-	own_fd int fd = host_open_tree(AT_FDCWD, path, WARD_OPEN_TREE_CLONE | recursive);
-	struct ward_mount_attr attr = {
-		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV,
-		.propagation = MS_PRIVATE,
-	};
-	int r;
-
-	if (fd < 0)
-		return err_set(e, -fd, "opening %s for the sandbox", path);
-	if (user_ns >= 0) {
-		attr.attr_set |= WARD_MOUNT_ATTR_IDMAP;
-		attr.userns_fd = (uint64_t)user_ns;
-	}
-	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH | recursive, &attr);
-	/* The host's resolv.conf is often a file in /run: a tmpfs, which Linux 6.1 cannot map. */
-	if (r == -EINVAL && (attrs & WARD_MOUNT_ATTR_RDONLY) && is_public_file(fd)) {
-		attr.attr_set &= ~(uint64_t)WARD_MOUNT_ATTR_IDMAP;
-		r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH, &attr);
-	}
-	if (r == -EINVAL)
-		return err_say(e, EINVAL,
-			"%s is on a file system that cannot be id-mapped by this kernel; move it "
-			"to ext4, xfs, "
-			"btrfs or (from Linux 6.3) tmpfs",
-			path);
-	if (r < 0)
-		return err_set(e, -r, "restricting %s", path);
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
 static int make_lowers(struct container *c, int user_ns, struct err *e)
 {
 	const struct plan_root *root = &c->box.plan->root;
 	struct mounts *t = &c->tree;
 
 	for (unsigned i = 0; i < root->layer_count; i++) {
-		int r = host_view(
+		int r = view_host(
 			root->layers[i], 0, WARD_MOUNT_ATTR_RDONLY, user_ns, &t->lowers[i], e);
 
 		if (r < 0)
@@ -131,7 +78,7 @@ static int make_binds(struct container *c, struct err *e)
 			continue;
 		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = host_view(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, -1,
+			r = view_host(path, WARD_AT_RECURSIVE, WARD_MOUNT_ATTR_RDONLY, -1,
 				&t->binds[t->bind_count], e);
 		if (r < 0)
 			return r;
@@ -149,7 +96,7 @@ static int make_mounts(struct container *c, int user_ns, struct err *e)
 		/* An overlay looks at one file system only; a bind brings what is mounted below
 		 * along. */
 		unsigned recursive = m->mode == MOUNT_OVERLAY ? 0 : WARD_AT_RECURSIVE;
-		int r = host_view(m->src, recursive,
+		int r = view_host(m->src, recursive,
 			m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, user_ns,
 			&c->tree.mounts[i], e);
 

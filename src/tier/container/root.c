@@ -18,6 +18,8 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/container/container.h"
+#include "tier/upper.h"
+#include "tier/views.h"
 
 /* As root the mounts were made outside. What must only stay alive until the overlay exists is hung
  * into the old root: one wait for all of it, instead of one for each. */
@@ -34,26 +36,6 @@ static int attach_handed(struct mounts *t, struct err *e)
 	return 0;
 }
 
-/* A read-only view of a host directory, as an ordinary user: no id map, the ids are the caller's.
- */
-static int own_view(const char *path, uint64_t attrs, int *ret_fd, struct err *e)
-{
-	struct ward_mount_attr attr = {
-		.attr_set = attrs | WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV,
-		.propagation = MS_PRIVATE, /* what the host mounts later stays outside */
-	};
-	/* Recursive, because a user namespace may not look below what is mounted on a directory. */
-	int fd = host_open_tree(AT_FDCWD, path, WARD_OPEN_TREE_CLONE | WARD_AT_RECURSIVE), r;
-
-	if (fd < 0)
-		return err_set(e, -fd, "opening %s for the sandbox", path);
-	*ret_fd = fd;
-	r = host_mount_setattr(fd, "", WARD_AT_EMPTY_PATH | WARD_AT_RECURSIVE, &attr);
-	if (r < 0)
-		return err_set(e, -r, "restricting %s", path);
-	return 0;
-}
-
 static int make_own_views(struct container *c, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
@@ -62,18 +44,18 @@ static int make_own_views(struct container *c, struct err *e)
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < plan->root.layer_count; i++, t->lower_count++)
-		r = own_view(plan->root.layers[i], WARD_MOUNT_ATTR_RDONLY, &t->lowers[i], e);
+		r = view_own(plan->root.layers[i], WARD_MOUNT_ATTR_RDONLY, &t->lowers[i], e);
 	for (unsigned i = 0; r == 0 && bind_name(i); i++) {
 		if (!(c->binds & 1u << i))
 			continue;
 		r = str_fmt(path, sizeof(path), "/%s", bind_name(i));
 		if (r == 0)
-			r = own_view(path, WARD_MOUNT_ATTR_RDONLY, &t->binds[t->bind_count++], e);
+			r = view_own(path, WARD_MOUNT_ATTR_RDONLY, &t->binds[t->bind_count++], e);
 	}
 	for (unsigned i = 0; r == 0 && i < plan->mount_count; i++, t->mount_count++) {
 		const struct plan_mount *m = &plan->mounts[i];
 
-		r = own_view(
+		r = view_own(
 			m->src, m->mode == MOUNT_RW ? 0 : WARD_MOUNT_ATTR_RDONLY, &t->mounts[i], e);
 		if (r < 0)
 			return err_wrap(e, r, "--mount %s:%s", m->src, m->dst);

@@ -24,8 +24,10 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "host/tree.h"
+#include "jail/seccomp.h"
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
+#include "tier/views.h"
 
 static int container_probe(struct err *e)
 {
@@ -47,19 +49,6 @@ static int container_probe(struct err *e)
 			"user namespaces are closed here (see kernel.unprivileged_userns_clone and "
 			"user.max_user_namespaces)");
 	return 0;
-}
-
-/* On a host without merged /usr these are folders; on others the skeleton has them as links. */
-static void find_binds(struct container *c)
-{
-	for (unsigned i = 0; c->box.plan->root.kind == ROOT_HOST && bind_name(i); i++) {
-		char path[16];
-		struct stat st;
-
-		if (str_fmt(path, sizeof(path), "/%s", bind_name(i)) == 0 &&
-			lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
-			c->binds |= 1u << i;
-	}
 }
 
 static int clone_first(struct container *c, struct err *e);
@@ -221,7 +210,7 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 	bool born = box->pid != 0;
 	int r;
 
-	find_binds(c);
+	c->binds = binds_find(c->box.plan);
 	r = ids_plan(c, e);
 	/* Who lives already needs its root first, and enters its cgroups later. */
 	if (r == 0 && !born)
@@ -407,11 +396,17 @@ static void container_stop(struct box *box)
 	free(c);
 }
 
+static void container_calls(unsigned *ret_guest, unsigned *ret_own)
+{
+	*ret_guest = jail_calls_allowed();
+}
+
 const struct tier_ops tier_container = {
 	.name = "container",
 	.what = "namespaces, cgroups, seccomp and an overlay root",
 	.wall = WALL_CONTAINER,
 	.probe = container_probe,
+	.calls = container_calls,
 	.prepare = container_prepare,
 	.start = container_start,
 	.watch = container_watch,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier/container/upper.c - what takes a sandbox's writes, with a size that holds.
+ * tier/upper.c - what takes a sandbox's writes, with a size that holds.
  *
  * Owns:  nothing; the mount is the caller's.
  * Rules: a tmpfs counts against the sandbox's memory, so it serves as long as it can be at most
@@ -24,7 +24,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
-#include "tier/container/container.h"
+#include "tier/upper.h"
 
 enum { INODES_BASE = 65536, BYTES_PER_INODE = 8192, LOOP_BYTES_MIN = 1 << 20 };
 

@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/first.c - the first process becomes the kernel process, and shuts itself in.
+ *
+ * Owns:  struct kernel, from here to the end of the sandbox.
+ * Rules: every step that fails ends it, with the trail saying which. When it is done there is no
+ * path of the host in sight, no capability, no network, and only the calls of jail.c.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "abi/newer.h"
+#include "base/own.h"
+#include "base/str.h"
+#include "host/host.h"
+#include "tier/kernel/box.h"
+#include "tier/kernel/jail.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/task/exec.h"
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/hostfile.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/vfs.h"
+#include "tier/views.h"
+
+enum { AGENT_FD = 3, CHANNEL_FD = 3, BOOT_RETRY_NS = 50000 };
+
+static int new_namespaces(struct err *e)
+{
+	int r = host_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET);
+
+	return r < 0 ? err_set(e, -r, "making the kernel process's namespaces") : 0;
+}
+
+static int put_own_map(const char *file, unsigned id, struct err *e)
+{
+	char text[32];
+	int r;
+
+	snprintf(text, sizeof(text), "0 %u 1", id);
+	r = host_put(AT_FDCWD, file, text);
+	return r < 0 ? err_set(e, -r, "writing '%s' to %s", text, file) : 0;
+}
+
+static int write_own_ids(const struct plan *plan, struct err *e)
+{
+	int r = host_put(AT_FDCWD, "/proc/self/setgroups", "deny");
+
+	if (r < 0)
+		return err_set(e, -r, "writing to /proc/self/setgroups");
+	r = put_own_map("/proc/self/uid_map", plan->caller_uid, e);
+	return r < 0 ? r : put_own_map("/proc/self/gid_map", plan->caller_gid, e);
+}
+
+static int enter_cgroups(const struct kbox *b, struct err *e)
+{
+	int r = cgroup_enter(b->tasks, b->task_count, e);
+
+	if (r < 0)
+		return r;
+	r = host_unshare(CLONE_NEWCGROUP);
+	return r < 0 ? err_set(e, -r, "making the cgroup namespace") : 0;
+}
+
+static int become_root_inside(const struct kbox *b, struct err *e)
+{
+	gid_t none[1] = { 0 };
+	int r = host_setids(0, 0, b->rooted ? none : NULL, 0);
+
+	return r < 0 ? err_set(e, -r, "becoming root inside") : 0;
+}
+
+/* Our own pid namespace's proc, attached to nothing: what the host knows of guests' memory. */
+static int open_proc(struct err *e)
+{
+	own_fd int fs = host_fsopen("proc");
+	int fd = fs < 0 ? fs
+			: host_fsmount(fs, WARD_MOUNT_ATTR_NOSUID | WARD_MOUNT_ATTR_NODEV |
+						   WARD_MOUNT_ATTR_NOEXEC);
+
+	return fd < 0 ? err_set(e, -fd, "mounting proc for the kernel process") : fd;
+}
+
+/* An empty root: nothing has a name any more. */
+static int empty_root(struct err *e)
+{
+	int r = host_mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
+
+	if (r == 0)
+		r = host_mount("none", "/proc", "tmpfs",
+			MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			"size=4k,nr_inodes=2,mode=0555");
+	if (r == 0)
+		r = host_chdir("/proc");
+	if (r == 0)
+		r = host_pivot_root(".", ".");
+	if (r == 0)
+		r = host_umount(".", MNT_DETACH);
+	if (r == 0)
+		r = host_chdir("/");
+	return r < 0 ? err_set(e, -r, "leaving the host's root") : 0;
+}
+
+struct boot {
+	struct kbox *b;
+	struct kernel *k;
+	int channel, exe, proc;
+};
+
+static int make_world(struct boot *boot, struct trail *t, struct err *e)
+{
+	struct kbox *b = boot->b;
+	int r;
+
+	trail_begin(t, STEP_UNSHARE);
+	r = new_namespaces(e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_HANDOVER);
+	if (b->rooted || b->cg.kind == CGROUP_V1)
+		r = kbox_receive(b, boot->channel, e);
+	if (r == 0 && !b->rooted)
+		r = write_own_ids(b->box.plan, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	r = enter_cgroups(b, e);
+	if (r == 0)
+		r = become_root_inside(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ROOT);
+	if (!b->rooted)
+		r = kbox_views(b, -2, e);
+	if (r < 0)
+		return r;
+	boot->exe = host_open("/proc/self/exe", O_RDONLY, 0);
+	if (boot->exe < 0)
+		return err_set(e, -boot->exe, "opening ward's own program");
+	trail_begin(t, STEP_PROC);
+	boot->proc = open_proc(e);
+	if (boot->proc < 0)
+		return boot->proc;
+	r = engine_look(boot->k, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_PIVOT);
+	return empty_root(e);
+}
+
+static int set_limits(const struct kbox *b, struct err *e)
+{
+	static const struct {
+		int what;
+		rlim_t want;
+		const char *name;
+	} limits[] = {
+		{ RLIMIT_CORE, 0, "core" },
+		{ RLIMIT_NOFILE, GUEST_FDS_MAX, "nofile" },
+		{ RLIMIT_MEMLOCK, 0, "memlock" },
+		{ RLIMIT_MSGQUEUE, 0, "msgqueue" },
+	};
+	struct rlimit old;
+	int r;
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		rlim_t n = limits[i].want;
+
+		if (getrlimit(limits[i].what, &old) < 0)
+			return err_set(e, errno, "reading the %s limit", limits[i].name);
+		if (n > old.rlim_max)
+			n = old.rlim_max;
+		r = host_setrlimit(limits[i].what, &(struct rlimit){ n, n });
+		if (r < 0)
+			return err_set(e, -r, "setting the %s limit", limits[i].name);
+	}
+	if (!b->pids_limited && b->box.plan->limits.pids && !b->rooted) {
+		rlim_t n = b->box.plan->limits.pids + 64; /* ours: one thread per guest process */
+
+		r = host_setrlimit(RLIMIT_NPROC, &(struct rlimit){ n, n });
+		if (r < 0)
+			return err_set(e, -r, "setting the process limit");
+	}
+	return 0;
+}
+
+static int drop_caps(struct err *e)
+{
+	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+
+	for (unsigned cap = 0; r == 0 && cap < 64; cap++) {
+		r = host_prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+		if (r == -EINVAL && cap > 30)
+			break;
+	}
+	if (r == 0 || r == -EINVAL)
+		r = host_capset(0, 0, 0);
+	/* Guests are forked from here: they must be ours to read, which a change of ids undid. */
+	if (r == 0)
+		r = host_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	if (r == 0)
+		r = host_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	return r < 0 ? err_set(e, -r, "dropping capabilities") : 0;
+}
+
+/* The tree of the plan, as vfs/ wants it. */
+static int make_tree(struct boot *boot, struct err *e)
+{
+	struct kbox *b = boot->b;
+	const struct plan *plan = b->box.plan;
+	struct vfs_bind binds[KBOX_BINDS_MAX + MOUNTS_MAX];
+	char names[KBOX_BINDS_MAX][16];
+	struct vfs_setup setup = {
+		.layers = b->lowers, .layer_count = b->lower_count, .binds = binds
+	};
+	unsigned n = 0;
+
+	for (unsigned i = 0; bind_name(i) && n < b->bind_count; i++) {
+		if (!(b->bind_bits & 1u << i))
+			continue;
+		if (str_fmt(names[n], sizeof(names[n]), "/%s", bind_name(i)) < 0)
+			return err_say(e, ENAMETOOLONG, "a folder of the host template");
+		binds[n] = (struct vfs_bind){ .fd = b->binds[n],
+			.dst = names[n],
+			.read_only = true,
+			.host_owned = b->rooted };
+		n++;
+	}
+	for (unsigned i = 0; i < b->mount_count; i++, n++)
+		binds[n] = (struct vfs_bind){ .fd = b->mounts[i],
+			.dst = plan->mounts[i].dst,
+			.read_only = plan->mounts[i].mode == MOUNT_RO,
+			.overlay = plan->mounts[i].mode == MOUNT_OVERLAY };
+	setup.bind_count = n;
+	boot->k->store = b->upper;
+	return vfs_init(boot->k, &setup, e);
+}
+
+/* Pid 1 of the guest is the agent: ward's own program under another name. */
+static int boot_agent(struct kernel *k, struct boot *boot)
+{
+	struct task *t = k->init->tasks;
+	struct exec *x = calloc(1, sizeof(*x));
+	char fd[12];
+	int r = x ? 0 : -ENOMEM;
+
+	if (r == 0) {
+		snprintf(fd, sizeof(fd), "%d", AGENT_FD);
+		str_copy(x->path, sizeof(x->path), "/ward-agent");
+		str_copy(x->comm, sizeof(x->comm), "ward-agent");
+		x->file = hostfile_create(k, take_fd(&boot->exe), O_RDONLY);
+		r = x->file ? words_add(&x->argv, "ward-agent", 10) : -ENOMEM;
+	}
+	if (r == 0)
+		r = words_add(&x->argv, fd, strlen(fd));
+	if (r == 0)
+		r = exec_go(t, x);
+	if (x)
+		exec_done(x);
+	return r;
+}
+
+struct boot_timer {
+	struct ktimer timer;
+	struct boot *boot;
+};
+
+static void on_boot(struct kernel *k, struct ktimer *timer)
+{
+	struct boot_timer *b = (struct boot_timer *)timer;
+	struct trail *t = (struct trail *)b->boot->b->box.shared;
+	struct err e = { 0 };
+	int r;
+
+	if (!engine_has_blank(k) && !engine_of(k)->fail) {
+		ktimer_set(k, timer, kernel_now(k) + BOOT_RETRY_NS);
+		return;
+	}
+	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, b->boot);
+	if (r < 0) {
+		err_set(&e, -r, "starting the agent inside");
+		trail_fail(t, &e);
+		_exit(125);
+	}
+	trail_begin(t, STEP_KERNEL);
+}
+
+static int first_files(struct task *t, int channel)
+{
+	for (int i = 0; i < 3; i++) {
+		struct file *f;
+		int r = vfs_open(t, AT_FDCWD, "/dev/null", O_RDWR, 0, &f);
+
+		if (r == 0)
+			r = fd_install(t, f, false, 0);
+		if (r < 0)
+			return r;
+	}
+	struct file *f = channel_create(t->k, channel);
+
+	return f ? fd_install(t, f, false, 0) : -ENOMEM;
+}
+
+static int first_task(struct boot *boot, struct err *e)
+{
+	struct kernel *k = boot->k;
+	struct mm *mm = calloc(1, sizeof(*mm));
+	struct task *t;
+	int r;
+
+	if (!mm)
+		return err_set(e, ENOMEM, "making the first task");
+	mm->refs = 1;
+	mm->ops = &host_mm_ops;
+	t = proc_first(k, mm);
+	if (!t)
+		return err_set(e, ENOMEM, "making the first task");
+	t->fs = vfs_first_ctx(k);
+	r = t->fs ? first_files(t, boot->channel) : -ENOMEM;
+	return r < 0 ? err_set(e, -r, "opening the first files") : 0;
+}
+
+static int lock_down(struct boot *boot, struct trail *t, struct err *e)
+{
+	struct kbox *b = boot->b;
+	struct kernel *k = boot->k;
+	int r;
+
+	trail_begin(t, STEP_RLIMITS);
+	r = set_limits(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_CAPS);
+	r = drop_caps(e);
+	if (r < 0)
+		return r;
+	k->report = b->report;
+	k->pids_limit = b->box.plan->limits.pids;
+	r = kernel_init(k);
+	if (r < 0)
+		return err_set(e, -r, "making the kernel's tables");
+	str_copy(k->hostname, sizeof(k->hostname), b->box.plan->hostname);
+	k->memory_limit = b->box.plan->limits.memory_bytes;
+	k->host_proc = boot->proc;
+	trail_begin(t, STEP_AGENT);
+	r = engine_start(k, e);
+	if (r == 0)
+		r = make_tree(boot, e);
+	if (r == 0)
+		r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
+	if (r == 0)
+		r = first_task(boot, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_SECCOMP);
+	return kernel_jail(e);
+}
+
+/* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. */
+static int only_channel(int channel)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	if (dup2(channel, CHANNEL_FD) != CHANNEL_FD || null < 0)
+		_exit(125);
+	for (int i = 0; i < 3; i++)
+		dup2(null, i);
+	host_close_from(CHANNEL_FD + 1);
+	for (int i = 3; i < CHANNEL_FD; i++)
+		close(i);
+	fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC);
+	return CHANNEL_FD;
+}
+
+void kbox_first(struct kbox *b, int channel)
+{
+	struct trail *t = (struct trail *)b->box.shared;
+	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
+	struct boot_timer timer = { .timer.fn = on_boot, .boot = &boot };
+	struct err e = { 0 };
+	int r, status;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_IGN);
+	umask(0);
+	channel = only_channel(channel);
+	boot.channel = channel;
+	boot.k = calloc(1, sizeof(*boot.k));
+	r = boot.k ? make_world(&boot, t, &e) : err_set(&e, ENOMEM, "making the kernel");
+	if (r == 0)
+		r = lock_down(&boot, t, &e);
+	if (r < 0) {
+		e.code = e.code ? e.code : -r;
+		trail_fail(t, &e);
+		_exit(125);
+	}
+	box_forget_arguments(b->box.plan);
+	kernel_lock(boot.k);
+	on_boot(boot.k, &timer.timer);
+	engine_end(boot.k);
+	engine_loop(boot.k);
+	status = boot.k->over_status;
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_FS_LISTING_H
+#define WARD_TIER_KERNEL_FS_LISTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What a directory held when its listing began. getdents reads from this copy, so that entries may
+ * be made and removed meanwhile; going back to the start makes a new one.
+ */
+struct dir_emit;
+struct file;
+
+struct listing {
+	char *buf;
+	size_t len, cap;
+	uint32_t count;
+	uint32_t *set; /* offsets of names + 1, open addressing: "is it there already?" */
+	uint32_t set_cap;
+	/* where the reader is */
+	uint32_t at;
+	size_t at_off;
+};
+
+/* 0 (also when it was there already), -ENOMEM. */
+int listing_add(struct listing *l, const char *name, size_t len, uint64_t ino, unsigned char type);
+bool listing_has(const struct listing *l, const char *name, size_t len);
+void listing_done(struct listing *l);
+/* file_ops.iterate over a listing that f->priv points at. */
+int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit);
+
+#endif

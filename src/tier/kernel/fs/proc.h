@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_FS_PROC_H
+#define WARD_TIER_KERNEL_FS_PROC_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "tier/kernel/vfs/dentry.h"
+
+/*
+ * procfs. Directories are const tables of entries; a text is made when its file is opened, so a
+ * reader sees one moment. Nothing of the host's /proc shows, except what the table's functions say.
+ */
+struct kernel;
+struct task;
+struct file;
+
+enum { PROC_TEXT_MAX = 4 << 20 };
+
+/* For whom and about whom. */
+struct proc_ctx {
+	struct kernel *k;
+	struct task *reader; /* NULL while a listing asks for types only */
+	struct task *t;      /* the process or thread that it is about; NULL: the machine */
+	int fd;              /* below fd/ and fdinfo/ */
+};
+
+enum proc_dir { PROC_TABLE, PROC_TASKS, PROC_FDS, PROC_FDINFOS };
+
+struct proc_entry {
+	const char *name;
+	uint32_t mode;
+	const char *text; /* what it always says; or */
+	void (*show)(const struct proc_ctx *c, struct buf *out);
+	int (*write)(const struct proc_ctx *c,
+		char *text); /* NULL: accepted where @mode allows, ignored */
+	/* links */
+	ssize_t (*link)(const struct proc_ctx *c, char *buf, size_t cap);
+	int (*follow)(const struct proc_ctx *c, struct path *ret);
+	/* directories */
+	enum proc_dir kind;
+	const struct proc_entry *entries;
+	unsigned count;
+	bool private; /* for who may look into the process only */
+};
+
+struct super *proc_create(struct kernel *k); /* NULL: no memory */
+
+/* proc_pid.c */
+extern const struct proc_entry proc_pid_entry, proc_tid_entry, proc_fd_link, proc_fdinfo_file;
+/* proc_machine.c */
+extern const struct proc_entry proc_machine[];
+extern const unsigned proc_machine_count;
+/* /proc/mounts of @t */
+void proc_show_mounts(const struct proc_ctx *c, struct buf *out);
+
+/* proc_host.c: what only the host knows of a process. */
+struct proc_memory {
+	uint64_t size, resident, shared, text, data; /* pages */
+};
+void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
+void proc_host_memory(struct task *t, struct proc_memory *ret);
+void proc_host_times(struct task *t, bool whole_process, uint64_t *user_ns, uint64_t *system_ns);
+
+#endif

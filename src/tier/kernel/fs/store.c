@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/fs/store.c - the contents of regular files.
+ *
+ * Owns:  the host files of kernel.store, named by number, and the descriptors of contents.
+ * Rules: the store is a host file system of limited size: what does not fit is -ENOSPC there, and
+ * so for the guest. A descriptor of ours is never the guest's: a mapping gets a copy of it, of the
+ * same mode as the guest's own opening.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "host/host.h"
+#include "tier/kernel/fs/tree.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/ops.h"
+
+enum {
+	NAME_CAP = 24,
+	MAP_FROM = 128 << 10, /* a read of this size or more goes from a mapping, in one copy */
+};
+#define MAP_BYTES_MAX (1LL << 30)
+
+static void store_name(const struct node *n, char out[NAME_CAP])
+{
+	str_fmt(out, NAME_CAP, "%llx", (unsigned long long)n->store_id);
+}
+
+static int store_create(struct kernel *k, struct node *n)
+{
+	char name[NAME_CAP];
+	int fd;
+
+	if (k->store < 0) {
+		fd = memfd_create("ward", MFD_CLOEXEC);
+		return fd < 0 ? -errno : fd;
+	}
+	n->store_id = ++k->vfs->tree->last_store_id;
+	store_name(n, name);
+	return host_openat(k->store, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
+static void unmap(struct node *n)
+{
+	if (n->map)
+		munmap(n->map, n->map_len);
+	n->map = NULL;
+}
+
+static int copy_loop(int from, int to, int64_t at, int64_t size)
+{
+	char buf[32 << 10];
+
+	while (at < size) {
+		size_t want = size - at < (int64_t)sizeof(buf) ? (size_t)(size - at) : sizeof(buf);
+		ssize_t n = host_pread(from, buf, want, at), put;
+
+		if (n <= 0)
+			break;
+		put = host_pwrite(to, buf, (size_t)n, at);
+		if (put < 0)
+			return (int)put;
+		if (put < n)
+			return -ENOSPC;
+		at += n;
+	}
+	return host_ftruncate(to, size);
+}
+
+static int copy_all(int from, int to, int64_t size)
+{
+	off_t in = 0, out = 0;
+
+	while (in < size) {
+		ssize_t n = copy_file_range(from, &in, to, &out, (size_t)(size - in), 0);
+
+		if (n == 0)
+			break; /* it has become shorter */
+		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP ||
+				     errno == ENOSYS))
+			return copy_loop(from, to, in, size);
+		if (n < 0)
+			return -errno;
+	}
+	return ftruncate(to, size) < 0 ? -errno : 0;
+}
+
+/* From NONE or LOWER to STORE. @keep: so many bytes of what there is. */
+static int own_contents(struct inode *i, int64_t keep)
+{
+	struct node *n = node_of(i);
+	struct kernel *k = i->sb->k;
+	char name[NAME_CAP];
+	int from = n->fd, fd, r = 0;
+
+	if (n->content == CONTENT_LOWER && keep && from < 0) {
+		from = layer_open_file(i);
+		if (from < 0)
+			return from;
+		n->fd = from;
+	}
+	fd = store_create(k, n);
+	if (fd < 0)
+		return fd;
+	if (n->content == CONTENT_LOWER && keep)
+		r = copy_all(from, fd, keep);
+	if (r < 0) {
+		close(fd);
+		if (k->store >= 0) {
+			store_name(n, name);
+			host_unlinkat(k->store, name, 0);
+		}
+		return r;
+	}
+	unmap(n);
+	if (n->fd >= 0)
+		close(n->fd);
+	n->fd = fd;
+	n->content = CONTENT_STORE;
+	node_dirty(i);
+	return 0;
+}
+
+static int open_store(struct inode *i, int flags)
+{
+	struct node *n = node_of(i);
+	char name[NAME_CAP];
+
+	if (i->sb->k->store < 0)
+		return -EIO;
+	store_name(n, name);
+	return host_openat(i->sb->k->store, name, flags | O_CLOEXEC | O_NOFOLLOW, 0);
+}
+
+int store_open(struct inode *i, bool write)
+{
+	struct node *n = node_of(i);
+	int fd = -1;
+
+	if (write && n->content == CONTENT_TEXT)
+		return -EACCES;
+	if (write && n->content != CONTENT_STORE)
+		return own_contents(i, i->size);
+	if (n->fd >= 0 || n->content == CONTENT_NONE || n->content == CONTENT_TEXT)
+		return 0;
+	fd = n->content == CONTENT_LOWER ? layer_open_file(i) : open_store(i, O_RDWR);
+	if (fd < 0)
+		return fd;
+	n->fd = fd;
+	return 0;
+}
+
+int store_reopen(struct inode *i)
+{
+	int fd = i->sb->k->store < 0 ? fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3)
+				     : open_store(i, O_RDONLY);
+
+	return fd < 0 && i->sb->k->store < 0 ? -errno : fd;
+}
+
+/* Nobody has it open: what can be opened again by name is closed. */
+void store_close(struct inode *i)
+{
+	struct node *n = node_of(i);
+
+	unmap(n);
+	if (n->fd < 0 || n->is_memfd || (n->content == CONTENT_STORE && i->sb->k->store < 0))
+		return;
+	close(n->fd);
+	n->fd = -1;
+}
+
+void store_free(struct inode *i)
+{
+	struct node *n = node_of(i);
+	char name[NAME_CAP];
+
+	unmap(n);
+	if (n->fd >= 0)
+		close(n->fd);
+	n->fd = -1;
+	if (n->content == CONTENT_STORE && n->store_id && i->sb->k->store >= 0) {
+		store_name(n, name);
+		host_unlinkat(i->sb->k->store, name, 0);
+	}
+	n->content = CONTENT_NONE;
+}
+
+int store_resize(struct inode *i, int64_t size)
+{
+	struct node *n = node_of(i);
+	bool was_open = n->fd >= 0;
+	int r = 0;
+
+	if (size == i->size)
+		return 0;
+	if (n->content == CONTENT_TEXT)
+		return -EACCES;
+	if (n->content != CONTENT_STORE)
+		r = own_contents(i, size < i->size ? size : i->size);
+	else
+		r = store_open(i, false);
+	if (r == 0)
+		r = host_ftruncate(n->fd, size);
+	if (r == 0) {
+		i->size = size;
+		unmap(n);
+	}
+	if (!was_open && !n->opens)
+		store_close(i);
+	return r;
+}
+
+int64_t store_blocks(struct inode *i)
+{
+	struct node *n = node_of(i);
+	char name[NAME_CAP];
+	struct stat st;
+
+	if (n->content == CONTENT_LOWER)
+		return (i->size + 511) / 512;
+	if (n->content == CONTENT_NONE || n->content == CONTENT_TEXT)
+		return 0;
+	if (n->fd >= 0)
+		return fstat(n->fd, &st) < 0 ? 0 : st.st_blocks;
+	store_name(n, name);
+	return fstatat(i->sb->k->store, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : st.st_blocks;
+}
+
+static bool map_all(struct inode *i)
+{
+	struct node *n = node_of(i);
+	void *p;
+
+	if (n->map && n->map_len >= (size_t)i->size)
+		return true;
+	unmap(n);
+	if (i->size > MAP_BYTES_MAX)
+		return false;
+	p = mmap(NULL, (size_t)i->size, PROT_READ, MAP_SHARED, n->fd, 0);
+	if (p == MAP_FAILED)
+		return false;
+	n->map = p;
+	n->map_len = (size_t)i->size;
+	return true;
+}
+
+/* What is not in memory is waited for without the lock, with a descriptor and memory of our own. */
+static ssize_t read_cold(struct file *f, struct uio *io, size_t len, int64_t off)
+{
+	int fd = fcntl(node_of(f->inode)->fd, F_DUPFD_CLOEXEC, 3);
+	char *buf = fd < 0 ? NULL : malloc(len);
+	ssize_t n = -ENOMEM;
+
+	if (buf) {
+		file_ref(f);
+		kernel_io_begin(f->k);
+		n = host_pread(fd, buf, len, off);
+		kernel_io_end(f->k);
+		if (n > 0)
+			n = uio_out(io, buf, (size_t)n);
+		file_unref(f);
+	}
+	free(buf);
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+static ssize_t read_chunk(struct file *f, struct uio *io, size_t len, int64_t off)
+{
+	struct node *n = node_of(f->inode);
+	char *buf = f->k->vfs->tree->buffer;
+	struct iovec v = { buf, len };
+	ssize_t got;
+
+	if (n->content == CONTENT_LOWER) {
+		got = syscall(SYS_preadv2, n->fd, &v, 1, off, 0, RWF_NOWAIT);
+		if (got < 0 && (errno == EAGAIN || errno == EOPNOTSUPP))
+			return read_cold(f, io, len, off);
+	} else {
+		got = pread(n->fd, buf, len, off);
+	}
+	if (got <= 0)
+		return got < 0 ? -errno : 0;
+	return uio_out(io, buf, (size_t)got);
+}
+
+static ssize_t read_by_chunks(struct file *f, struct uio *io, int64_t pos, size_t want)
+{
+	size_t done = 0;
+
+	while (done < want) {
+		size_t len = want - done < COPY_CHUNK ? want - done : COPY_CHUNK;
+		ssize_t n = read_chunk(f, io, len, pos + (int64_t)done);
+
+		if (n <= 0)
+			return done ? (ssize_t)done : n;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t store_read(struct file *f, struct uio *io, int64_t *pos)
+{
+	struct inode *i = f->inode;
+	struct node *n = node_of(i);
+	size_t want;
+	ssize_t r;
+
+	if (*pos >= i->size || io->left == 0)
+		return 0;
+	want = (uint64_t)(i->size - *pos) < io->left ? (size_t)(i->size - *pos) : io->left;
+	if (n->content == CONTENT_TEXT) {
+		r = uio_out(io, n->target + *pos, want);
+		if (r > 0)
+			*pos += r;
+		return r;
+	}
+	r = store_open(i, false);
+	if (r < 0)
+		return r;
+	if (io->kernel_base) {
+		r = host_pread(n->fd, io->kernel_base, want, *pos);
+		if (r > 0) {
+			io->kernel_base += r;
+			io->left -= (size_t)r;
+		}
+	} else if (want >= MAP_FROM && n->content == CONTENT_STORE && map_all(i)) {
+		r = uio_out(io, (char *)n->map + *pos, want);
+	} else {
+		r = read_by_chunks(f, io, *pos, want);
+	}
+	if (r > 0)
+		*pos += r;
+	return r;
+}
+
+/* Bytes that may be written at @pos under RLIMIT_FSIZE. */
+static ssize_t room_for(struct task *t, int64_t pos, size_t want)
+{
+	uint64_t limit = t ? t->proc->limits[RLIMIT_FSIZE].rlim_cur : RLIM_INFINITY;
+
+	if (limit == RLIM_INFINITY || (uint64_t)pos + want <= limit)
+		return (ssize_t)want;
+	if ((uint64_t)pos >= limit) {
+		signal_send_task(t, SIGXFSZ, NULL);
+		return -EFBIG;
+	}
+	return (ssize_t)(limit - (uint64_t)pos);
+}
+
+static ssize_t write_by_chunks(struct file *f, struct uio *io, int64_t pos, size_t want)
+{
+	struct node *n = node_of(f->inode);
+	char *buf = f->k->vfs->tree->buffer;
+	size_t done = 0;
+
+	while (done < want) {
+		size_t len = want - done < COPY_CHUNK ? want - done : COPY_CHUNK;
+		ssize_t got = uio_in(io, buf, len), put;
+
+		if (got <= 0)
+			return done ? (ssize_t)done : got;
+		put = host_pwrite(n->fd, buf, (size_t)got, pos + (int64_t)done);
+		if (put < 0)
+			return done ? (ssize_t)done : put;
+		done += (size_t)put;
+		if ((size_t)got < len || put < got)
+			break;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t store_write(struct file *f, struct uio *io, int64_t *pos)
+{
+	struct inode *i = f->inode;
+	int64_t at = f->flags & O_APPEND ? i->size : *pos;
+	int opened;
+	ssize_t r;
+
+	if (io->left == 0)
+		return 0;
+	r = room_for(io->task, at, io->left);
+	if (r < 0)
+		return r;
+	if (at > INT64_MAX - r)
+		return -EFBIG;
+	opened = store_open(i, true);
+	if (opened < 0)
+		return opened;
+	r = write_by_chunks(f, io, at, (size_t)r);
+	if (r <= 0)
+		return r;
+	if (at + r > i->size)
+		i->size = at + r;
+	if (io->task)
+		inode_drop_setid(io->task, i);
+	*pos = at + r;
+	return r;
+}

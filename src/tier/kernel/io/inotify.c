@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * io/inotify.c - changes of files, read from a descriptor.
+ *
+ * Owns:  struct inotify, its watches and events; inode->watches.
+ * Rules: a watch holds its inode. It goes with inotify_rm_watch, with the descriptor, after its
+ *        one event (IN_ONESHOT), or when the inode's last name is gone. Each but the second says
+ *        IN_IGNORED.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/ioctl.h>
+
+#include "tier/kernel/io/inotify.h"
+
+#include "tier/kernel/io/iolimits.h"
+#include "tier/kernel/io/iostate.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/notify.h"
+#include "tier/kernel/walk.h"
+
+#ifndef IN_MASK_CREATE
+#define IN_MASK_CREATE 0x10000000
+#endif
+
+enum { NAME_ALIGN = 16 };
+
+struct event {
+	struct event *next;
+	int32_t wd;
+	uint32_t mask, cookie, name_len; /* with the NUL and padding; 0: no name */
+	char name[];
+};
+
+struct watch_on {
+	struct inotify *in;
+	struct inode *inode; /* reference */
+	int32_t wd;
+	uint32_t mask;
+	struct watch_on *next;       /* of the descriptor */
+	struct watch_on *inode_next; /* of the inode */
+};
+
+struct inotify {
+	struct kernel *k;
+	struct watch_on *watches;
+	struct event *first, *last;
+	uint32_t count, bytes;
+	int32_t last_wd;
+	bool overflowed;
+	struct wait_queue wait;
+};
+
+static const struct file_ops inotify_ops;
+
+static uint32_t event_bytes(const struct event *e)
+{
+	return (uint32_t)sizeof(struct inotify_event) + e->name_len;
+}
+
+static bool same_event(
+	const struct event *a, int32_t wd, uint32_t mask, uint32_t cookie, const char *name)
+{
+	return a && a->wd == wd && a->mask == mask && a->cookie == cookie &&
+	       strcmp(a->name_len ? a->name : "", name ? name : "") == 0;
+}
+
+static void queue_event(
+	struct inotify *in, int32_t wd, uint32_t mask, uint32_t cookie, const char *name)
+{
+	size_t len = name ? strlen(name) + 1 : 0;
+	struct event *e;
+
+	if (same_event(in->last, wd, mask, cookie, name) && !(mask & IN_IGNORED))
+		return; /* said already, and nobody has listened yet */
+	if (in->count >= INOTIFY_QUEUE_MAX) {
+		if (in->overflowed)
+			return;
+		in->overflowed = true;
+		wd = -1;
+		mask = IN_Q_OVERFLOW;
+		cookie = 0;
+		len = 0;
+	}
+	len = (len + NAME_ALIGN - 1) / NAME_ALIGN * NAME_ALIGN;
+	e = calloc(1, sizeof(*e) + len);
+	if (!e)
+		return;
+	e->wd = wd;
+	e->mask = mask;
+	e->cookie = cookie;
+	e->name_len = (uint32_t)len;
+	if (len)
+		memcpy(e->name, name, strlen(name));
+	if (in->last)
+		in->last->next = e;
+	else
+		in->first = e;
+	in->last = e;
+	in->count++;
+	in->bytes += event_bytes(e);
+	wait_wake(&in->wait, POLLIN | POLLRDNORM);
+}
+
+static void watch_free(struct watch_on *w)
+{
+	struct inotify *in = w->in;
+	struct watch_on **p;
+
+	for (p = &in->watches; *p != w; p = &(*p)->next)
+		;
+	*p = w->next;
+	for (p = (struct watch_on **)&w->inode->watches; *p != w; p = &(*p)->inode_next)
+		;
+	*p = w->inode_next;
+	io_state(in->k)->inotify_watches--;
+	inode_unref(w->inode);
+	free(w);
+}
+
+static void watch_gone(struct watch_on *w)
+{
+	queue_event(w->in, w->wd, IN_IGNORED, 0, NULL);
+	watch_free(w);
+}
+
+static void on_change(
+	struct kernel *k, struct inode *i, uint32_t mask, uint32_t cookie, const char *name)
+{
+	struct watch_on *next;
+
+	inode_ref(i); /* the last watch may hold the last reference */
+	for (struct watch_on *w = i->watches; w; w = next) {
+		next = w->inode_next;
+		if (mask & w->mask & IN_ALL_EVENTS) {
+			uint32_t say = mask;
+
+			/* About itself, a watch does not say that it is a directory for these two.
+			 */
+			if (mask & (IN_DELETE_SELF | IN_MOVE_SELF))
+				say &= ~(uint32_t)IN_ISDIR;
+			queue_event(w->in, w->wd, say, cookie, name);
+			if (w->mask & IN_ONESHOT) {
+				watch_gone(w);
+				continue;
+			}
+		}
+		if (mask & IN_DELETE_SELF)
+			watch_gone(w);
+	}
+	inode_unref(i);
+}
+
+static const struct notify_ops notify_ops = { .event = on_change };
+
+int inotify_check(const struct file *f)
+{
+	return f->ops == &inotify_ops ? 0 : -EINVAL;
+}
+
+int inotify_add(struct file *f, struct inode *i, uint32_t mask)
+{
+	struct inotify *in = f->priv;
+	struct io_state *io = io_state(f->k);
+	struct watch_on *w;
+
+	if (f->ops != &inotify_ops)
+		return -EINVAL;
+	for (w = i->watches; w && w->in != in; w = w->inode_next)
+		;
+	if (w) {
+		if (mask & IN_MASK_CREATE)
+			return -EEXIST;
+		w->mask = (mask & IN_MASK_ADD ? w->mask : 0) | (mask & ~(uint32_t)IN_MASK_ADD);
+		return w->wd;
+	}
+	if (io->inotify_watches >= INOTIFY_WATCHES_MAX || in->last_wd == INT32_MAX)
+		return -ENOSPC;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return -ENOMEM;
+	*w = (struct watch_on){ .in = in,
+		.inode = inode_ref(i),
+		.wd = ++in->last_wd,
+		.mask = mask,
+		.next = in->watches,
+		.inode_next = i->watches };
+	in->watches = w;
+	i->watches = w;
+	io->inotify_watches++;
+	f->k->notify = &notify_ops;
+	return w->wd;
+}
+
+int inotify_remove(struct file *f, int32_t wd)
+{
+	struct inotify *in = f->priv;
+	struct watch_on *w;
+
+	if (f->ops != &inotify_ops)
+		return -EINVAL;
+	for (w = in->watches; w && w->wd != wd; w = w->next)
+		;
+	if (!w)
+		return -EINVAL;
+	watch_gone(w);
+	return 0;
+}
+
+static ssize_t inotify_read(struct file *f, struct uio *io, int64_t *pos)
+{
+	struct inotify *in = f->priv;
+	ssize_t done = 0;
+
+	if (!in->first)
+		return -EAGAIN;
+	while (in->first && event_bytes(in->first) <= io->left) {
+		struct event *e = in->first;
+		struct inotify_event h = {
+			.wd = e->wd, .mask = e->mask, .cookie = e->cookie, .len = e->name_len
+		};
+
+		if (uio_out(io, &h, sizeof(h)) < (ssize_t)sizeof(h) ||
+			(e->name_len && uio_out(io, e->name, e->name_len) < (ssize_t)e->name_len))
+			return done ? done : -EFAULT;
+		done += event_bytes(e);
+		in->first = e->next;
+		if (!in->first)
+			in->last = NULL;
+		in->count--;
+		in->bytes -= event_bytes(e);
+		if (e->mask & IN_Q_OVERFLOW)
+			in->overflowed = false;
+		free(e);
+	}
+	return done ? done : -EINVAL;
+}
+
+static unsigned inotify_poll(struct file *f, struct poll_reg *reg)
+{
+	struct inotify *in = f->priv;
+
+	poll_wait(reg, &in->wait);
+	return in->first ? POLLIN | POLLRDNORM : 0;
+}
+
+static long inotify_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
+{
+	struct inotify *in = f->priv;
+
+	return cmd == FIONREAD ? guest_write_u32(t, GVA(arg), in->bytes) : -ENOTTY;
+}
+
+static void inotify_release(struct file *f)
+{
+	struct inotify *in = f->priv;
+
+	while (in->watches)
+		watch_free(in->watches);
+	while (in->first) {
+		struct event *e = in->first;
+
+		in->first = e->next;
+		free(e);
+	}
+	wait_flush(&in->wait);
+	io_state(f->k)->inotify_instances--;
+	free(in);
+}
+
+static void events_walk(struct inotify *in, struct walk *w)
+{
+	uint32_t n = in->count;
+	struct event *e = in->first;
+
+	walk_count(w, "events", &n, INOTIFY_QUEUE_MAX + 1);
+	for (; n > 0 && !w->err; n--) {
+		uint32_t mask = e ? e->mask : 0, cookie = e ? e->cookie : 0;
+		int32_t wd = e ? e->wd : 0;
+		char *name = e && e->name_len ? e->name : NULL, *loaded = name;
+
+		walk_i32(w, "wd", &wd);
+		walk_u32(w, "mask", &mask);
+		walk_u32(w, "cookie", &cookie);
+		walk_str(w, "name", &loaded);
+		if (w->mode == WALK_LOAD) {
+			queue_event(in, wd, mask, cookie, loaded);
+			free(loaded);
+		} else {
+			e = e->next;
+		}
+	}
+}
+
+static void inotify_walk(struct file *f, struct walk *w)
+{
+	struct inotify *in = f->priv;
+	uint32_t n = 0;
+
+	if (!in) {
+		in = f->priv = calloc(1, sizeof(*in));
+		if (!in) {
+			w->err = -ENOMEM;
+			return;
+		}
+		in->k = f->k;
+		io_state(f->k)->inotify_instances++;
+	}
+	for (struct watch_on *x = in->watches; x; x = x->next)
+		n++;
+	walk_count(w, "watches", &n, INOTIFY_WATCHES_MAX);
+	for (struct watch_on *x = in->watches; n > 0 && !w->err; n--) {
+		struct inode *i = x ? x->inode : NULL;
+		uint32_t mask = x ? x->mask : 0;
+		int32_t wd = x ? x->wd : 0;
+
+		walk_ref(w, "inode", WALK_INODE, (void **)&i);
+		walk_i32(w, "wd", &wd);
+		walk_u32(w, "mask", &mask);
+		if (w->mode == WALK_LOAD && i) {
+			in->last_wd = wd - 1;
+			inotify_add(f, i, mask);
+		}
+		x = x ? x->next : NULL;
+	}
+	walk_i32(w, "last_wd", &in->last_wd);
+	walk_bool(w, "overflowed", &in->overflowed);
+	events_walk(in, w);
+}
+
+static const struct file_ops inotify_ops = {
+	.name = "inotify",
+	.flags = FILE_STREAM,
+	.read = inotify_read,
+	.poll = inotify_poll,
+	.ioctl = inotify_ioctl,
+	.lseek = io_no_seek,
+	.release = inotify_release,
+	.walk = inotify_walk,
+};
+
+struct file *inotify_create(struct kernel *k, unsigned flags, int *ret_err)
+{
+	struct io_state *io = io_state(k);
+	struct inotify *in;
+	struct file *f;
+
+	*ret_err = -EMFILE;
+	if (!io || io->inotify_instances >= INOTIFY_INSTANCES_MAX)
+		return NULL;
+	*ret_err = -ENOMEM;
+	in = calloc(1, sizeof(*in));
+	if (!in)
+		return NULL;
+	in->k = k;
+	f = io_file(k, &inotify_ops, O_RDONLY | (flags & O_NONBLOCK), 0600, in);
+	if (!f) {
+		free(in);
+		return NULL;
+	}
+	io->inotify_instances++;
+	return f;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_IO_INOTIFY_H
+#define WARD_TIER_KERNEL_IO_INOTIFY_H
+
+#include <stdint.h>
+
+/* inotify: watches hang on inodes (inode->watches); vfs/ tells them through kernel.notify. */
+struct kernel;
+struct file;
+struct inode;
+
+struct file *inotify_create(struct kernel *k, unsigned flags, int *ret_err);
+int inotify_check(const struct file *f); /* -EINVAL: not one of these */
+/* The watch's number, or a negative errno. @mask as the guest gave it. */
+int inotify_add(struct file *f, struct inode *i, uint32_t mask);
+int inotify_remove(struct file *f, int32_t wd);
+
+#endif

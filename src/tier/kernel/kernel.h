@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_KERNEL_H
+#define WARD_TIER_KERNEL_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/limits.h"
+#include "tier/kernel/limits.h"
+#include "tier/kernel/task/task.h"
+#include "tier/kernel/task/wait.h"
+
+/*
+ * The whole state of one sandbox. There is one lock, kernel.lock, with short sections: every
+ * system call function, wait-queue callback and timer runs under it, so code in vfs/, fs/, sys/
+ * and sock/ needs no locks of its own.
+ *
+ *  - Host I/O that may take long (a large read from disk) gives the lock up:
+ *      kernel_io_begin(k); n = host_pread(...); kernel_io_end(k);
+ *    Pin what you use first (file_ref, inode_ref) and re-check state afterwards.
+ *  - A reply is never sent under the lock: finished calls are put on k->outbox and leave when the
+ *    lock is given back (the guest preempts whoever answers it).
+ *  - Host threads: one per listener (trap/), one loop thread (timers, host descriptors). Which of
+ *    them runs a call is not defined; nothing may be kept in thread-local state.
+ */
+struct kernel;
+struct mount;
+struct super;
+
+/* How finished calls and kicks reach the guest: the engine's, or a fake's in unit tests. */
+struct engine_ops {
+	/* Under the lock: task->call is over, its value in call.ret. */
+	void (*finish)(struct task *t);
+	/* Under the lock: a signal or stop is pending for a task that is not in a call. */
+	void (*kick)(struct task *t);
+	/* Under the lock: the proc is over; its host process must go. */
+	void (*kill)(struct proc *p);
+	/* Under the lock: the task's call (exit) is answered by letting it go natively. */
+	void (*leave)(struct task *t);
+	/* Under the lock: the task is over; forget its host thread. */
+	void (*release)(struct task *t);
+};
+
+/* A host descriptor that the loop thread watches. @fn runs under the lock. */
+struct watch {
+	int fd;
+	unsigned events; /* EPOLL* asked for */
+	void (*fn)(struct kernel *k, struct watch *w, unsigned events);
+};
+
+struct unknown_call {
+	int32_t nr;
+	uint32_t count;
+};
+
+/* What ward reads when the sandbox is over; a page that both have. */
+struct kernel_report {
+	uint32_t unknown_count;
+	struct unknown_call unknown[UNKNOWN_CALLS_MAX];
+	uint64_t pids_refused;
+};
+
+struct kernel {
+	struct klock {
+		uint32_t word;
+	} lock;
+	const struct engine_ops *engine;
+	void *engine_state;
+
+	/* tasks */
+	struct proc *procs; /* all, newest first */
+	struct proc *init;
+	struct pgrp *pgrps;
+	struct task *tid_hash[1024];
+	int32_t last_tid;
+	unsigned task_count;
+	uint32_t sig_queued;
+	struct task *ready, *ready_last; /* woken, to be entered again */
+
+	/* time */
+	struct ktimer **heap;
+	unsigned heap_len, heap_cap;
+	int64_t boot_ns;     /* CLOCK_MONOTONIC when the sandbox began */
+	int epoll, timer_fd; /* the loop thread's; -1 in a fake */
+	int64_t timer_armed;
+	struct watch timer_watch;
+	struct task *grave; /* dead tasks and processes, freed at the end of the section */
+	struct proc *proc_grave;
+	bool over; /* pid 1 has ended */
+	int32_t over_status;
+
+	/* vfs: set by vfs_init(), freed by vfs_done() */
+	struct mount *root_mount;
+	struct vfs_state *vfs;
+	unsigned file_count;
+	uint64_t last_anon_ino;
+
+	/* corners of other areas: each set by its own init, NULL until used */
+	struct io_state *io;
+	struct sock_state *sock;
+	struct tty_state *tty;
+	struct ipc_state *ipc;
+	struct inotify_state *inotify;
+	const struct notify_ops *notify; /* vfs/notify.h */
+	struct lock_state *locks;
+
+	/* identity of the sandbox */
+	char hostname[65], domainname[65];
+	uint8_t boot_id[16];
+	int store; /* host directory for contents (upper, tmpfs, memfd); -1 in tests: memfds */
+	struct {
+		uint64_t from, to;
+	} vdso[6]; /* where time lives: engine_look() */
+	unsigned vdso_count;
+	int host_proc;         /* the host's proc of our own pid namespace, for maps; -1: none */
+	uint64_t memory_limit; /* for meminfo, sysinfo; 0: the host's */
+	unsigned cpus;
+
+	struct kernel_report *report; /* shared with ward; NULL: &own_report */
+	struct kernel_report own_report;
+	uint32_t pids_limit; /* tasks; 0: none */
+};
+
+void kernel_lock(struct kernel *k);
+void kernel_unlock(struct kernel *k);
+static inline void kernel_io_begin(struct kernel *k)
+{
+	kernel_unlock(k);
+}
+static inline void kernel_io_end(struct kernel *k)
+{
+	kernel_lock(k);
+}
+
+/* CLOCK_MONOTONIC of the host in ns; and CLOCK_REALTIME. */
+int64_t kernel_now(struct kernel *k);
+int64_t kernel_realtime(struct kernel *k);
+
+int watch_add(struct kernel *k, struct watch *w);
+int watch_change(struct kernel *k, struct watch *w, unsigned events);
+void watch_remove(struct kernel *k, struct watch *w);
+
+/* Enters every woken call again, until none is ready. Under the lock. */
+void kernel_run_ready(struct kernel *k);
+
+/* Frees what died in this section: nobody looks at it any more. */
+void kernel_bury(struct kernel *k);
+
+int kernel_init(struct kernel *k); /* zeroed memory; no vfs yet */
+void kernel_done(struct kernel *k);
+
+#endif

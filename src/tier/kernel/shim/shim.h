@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_SHIM_SHIM_H
+#define WARD_TIER_KERNEL_SHIM_SHIM_H
+
+#include <stdint.h>
+
+/*
+ * What the shim and the kernel process say to each other. The shim is not trusted: it runs in the
+ * guest's own process and the guest may write over all of this. Nothing here may hurt anyone but
+ * the guest that does so.
+ *
+ *   SHIM_BASE   code, mapped read and execute at the same low address in every guest process
+ *   SLOT_BASE   one slot per thread, aligned to its size: the first bytes are struct slot, the rest
+ *               is the stack that host signals arrive on. A handler finds its slot by masking the
+ *               address of its own frame.
+ */
+#define SHIM_BASE 0x100000UL
+#define SHIM_SIZE 0x4000UL
+#define SHIM_SHARED (SHIM_BASE + SHIM_SIZE) /* zygote and blank only, see shim.c */
+#define SLOT_BASE 0x7d0000000000UL
+#define SLOT_SIZE 0x8000UL
+#define SLOT_COUNT 8192UL
+#define SLOT_OF(addr) ((addr) & ~(SLOT_SIZE - 1))
+#define SLOT_TOP(slot) ((slot) + SLOT_SIZE)
+#define SLOT_DATA 0x1800UL /* struct slot; above it the stack */
+
+#define KICK_SIGNAL 63
+
+/*
+ * The shim's own calls. They arrive like any other, so also from hostile code: each is harmless
+ * from anyone, at any time, twice. -ENOSYS means that nobody listens any more: the shim exits.
+ */
+enum {
+	SHIM_CALL_FIRST = 0x1000,
+	SHIM_BLANK = 0x1000, /* a blank waits for its image */
+	SHIM_ASK,            /* kicked: is there an order? */
+	SHIM_FAULT,          /* a host fault, described in the slot */
+	SHIM_HELLO,          /* (token, slot) a new task is there */
+	SHIM_FORKED,         /* (token, result) the parent's side of a clone: failed, or vfork */
+	SHIM_SIGRETURN,      /* (mask, sp, flags, size) -> address of the slot */
+	SHIM_EXEC_FAILED,    /* (step) the image could not be mapped */
+	SHIM_CALL_END,
+};
+
+enum {
+	ORDER_NONE,
+	ORDER_SIGNAL,    /* run a handler */
+	ORDER_CLONE,     /* make a task */
+	ORDER_EXEC,      /* a blank: map the image and jump */
+	ORDER_SIGRETURN, /* rt_sigreturn from an address that is not ours */
+	ORDER_EXIT,      /* this thread: clear the word, wake, exit */
+	ORDER_RUN,       /* native calls, one after the other; the result of the last in rax */
+};
+
+/* One native call of ORDER_EXEC and ORDER_RUN. STEP_ZERO clears a[1] bytes at a[0], STEP_COPY
+ * brings a[2] bytes from a[1] there. */
+struct shim_step {
+	int64_t nr;
+	uint64_t a[6];
+};
+enum { STEP_ZERO = -1, STEP_COPY = -2, STEPS_MAX = 64 };
+
+struct shim_signal {
+	uint64_t handler, mask, sig;
+	uint64_t alt_sp, alt_size, alt_flags; /* the guest's alternate stack */
+	uint64_t on_alt;                      /* SA_ONSTACK */
+	int64_t restart;                      /* call number to make again, or -1 */
+	uint8_t info[128];
+};
+
+struct shim_clone {
+	uint64_t flags; /* host flags */
+	uint64_t stack; /* the child's stack pointer, 0: as the parent's */
+	uint64_t tls, ctid;
+	uint64_t slot; /* the child's, when memory is shared */
+	uint64_t token;
+	int64_t tid;   /* what the parent's call returns */
+	uint64_t wait; /* vfork: ask before going on */
+};
+
+struct shim_exec {
+	uint64_t rip, rsp;
+	uint64_t map[14]; /* struct prctl_mm_map, for PR_SET_MM */
+};
+
+struct slot {
+	uint32_t order, more;
+	union {
+		struct shim_signal signal;
+		struct shim_clone clone;
+		struct shim_exec exec;
+		struct {
+			uint64_t word; /* ORDER_EXIT: clear_child_tid */
+		} exit;
+	};
+	uint64_t step_count;
+	struct shim_step steps[STEPS_MAX];
+	struct {
+		uint32_t sig, pad;
+		uint64_t trapno, error, cr2, rip, rsp;
+		uint8_t info[128];
+	} fault;
+};
+
+/* At the start of the blob. */
+struct shim_head {
+	uint64_t handler;       /* every host signal */
+	uint64_t host_restorer; /* for the host's own frames */
+	uint64_t restorer;      /* what guest frames return to */
+	uint64_t restorer_ip;   /* rip of its call: answered 0 by the filter */
+	uint64_t sigreturn_ip;  /* rip of the native rt_sigreturn calls */
+	uint64_t sigreturn2_ip;
+	uint64_t zygote; /* entry of the zygote */
+};
+
+#endif

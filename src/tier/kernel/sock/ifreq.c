@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sock/ifreq.c - the SIOCGIF questions. There is one interface: lo.
+ */
+#include <errno.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "tier/kernel/sock/sock.h"
+
+#include "tier/kernel/kernel.h"
+
+enum { LO_MTU = 65536, LO_INDEX = 1, IFREQ_BYTES = 40 };
+_Static_assert(sizeof(struct ifreq) == IFREQ_BYTES, "as the guest has it");
+
+static void fill_in(struct ifreq *r, uint32_t addr)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(addr) };
+
+	memcpy(&r->ifr_addr, &in, sizeof(in));
+}
+
+static long list_interfaces(struct task *t, gva_t at)
+{
+	struct {
+		int32_t len, pad;
+		uint64_t buf;
+	} c;
+	struct ifreq r;
+
+	if (guest_read(t, &c, at, sizeof(c)) < 0)
+		return -EFAULT;
+	memset(&r, 0, sizeof(r));
+	memcpy(r.ifr_name, "lo", 3);
+	fill_in(&r, INADDR_LOOPBACK);
+	if (c.buf == 0) { /* how much would it be? */
+		c.len = IFREQ_BYTES;
+	} else if (c.len >= IFREQ_BYTES) {
+		if (guest_write(t, GVA(c.buf), &r, sizeof(r)) < 0)
+			return -EFAULT;
+		c.len = IFREQ_BYTES;
+	} else {
+		c.len = 0;
+	}
+	return guest_write(t, at, &c.len, sizeof(c.len));
+}
+
+static int answer(unsigned cmd, struct ifreq *r)
+{
+	switch (cmd) {
+	case SIOCGIFFLAGS:
+		r->ifr_flags = IFF_UP | IFF_LOOPBACK | IFF_RUNNING;
+		return 0;
+	case SIOCGIFADDR:
+		fill_in(r, INADDR_LOOPBACK);
+		return 0;
+	case SIOCGIFNETMASK:
+		fill_in(r, 0xff000000);
+		return 0;
+	case SIOCGIFBRDADDR:
+	case SIOCGIFDSTADDR:
+		fill_in(r, cmd == SIOCGIFDSTADDR ? INADDR_LOOPBACK : 0);
+		return 0;
+	case SIOCGIFMTU:
+		r->ifr_mtu = LO_MTU;
+		return 0;
+	case SIOCGIFMETRIC:
+		r->ifr_metric = 0;
+		return 0;
+	case SIOCGIFINDEX:
+		r->ifr_ifindex = LO_INDEX;
+		return 0;
+	case SIOCGIFTXQLEN:
+		r->ifr_qlen = 1000;
+		return 0;
+	case SIOCGIFHWADDR:
+		memset(&r->ifr_hwaddr, 0, sizeof(r->ifr_hwaddr));
+		r->ifr_hwaddr.sa_family = ARPHRD_LOOPBACK;
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+static bool is_change(unsigned cmd)
+{
+	return cmd == SIOCSIFFLAGS || cmd == SIOCSIFADDR || cmd == SIOCSIFNETMASK ||
+	       cmd == SIOCSIFMTU || cmd == SIOCSIFBRDADDR || cmd == SIOCSIFHWADDR ||
+	       cmd == SIOCSIFNAME || cmd == SIOCADDRT || cmd == SIOCDELRT || cmd == SIOCSIFTXQLEN ||
+	       cmd == SIOCSIFDSTADDR;
+}
+
+long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg)
+{
+	struct ifreq r;
+	int e;
+
+	if (cmd == SIOCGIFCONF)
+		return list_interfaces(t, GVA(arg));
+	if (is_change(cmd))
+		return -EPERM;
+	if (cmd != SIOCGIFNAME && (cmd < SIOCGIFNAME || cmd > SIOCSIFTXQLEN))
+		return -ENOTTY;
+	if (guest_read(t, &r, GVA(arg), sizeof(r)) < 0)
+		return -EFAULT;
+	if (cmd == SIOCGIFNAME) {
+		if (r.ifr_ifindex != LO_INDEX)
+			return -ENODEV;
+		memset(r.ifr_name, 0, sizeof(r.ifr_name));
+		memcpy(r.ifr_name, "lo", 3);
+		return guest_write(t, GVA(arg), &r, sizeof(r));
+	}
+	r.ifr_name[sizeof(r.ifr_name) - 1] = '\0';
+	if (strcmp(r.ifr_name, "lo") != 0)
+		return -ENODEV;
+	e = answer(cmd, &r);
+	return e < 0 ? e : guest_write(t, GVA(arg), &r, sizeof(r));
+}

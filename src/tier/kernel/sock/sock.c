@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * sock/sock.c - sockets as files: birth, death, read, write, poll, walk.
+ *
+ * Owns:  struct sock from create to the last reference; kernel.sock.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "tier/kernel/sock/sock.h"
+
+#include "base/str.h"
+#include "tier/kernel/io/iolimits.h"
+#include "tier/kernel/io/iostate.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/file.h"
+#include "tier/kernel/walk.h"
+
+static const struct file_ops socket_ops;
+
+struct sock_state *sock_state(struct kernel *k)
+{
+	if (!k->sock) {
+		k->sock = calloc(1, sizeof(*k->sock));
+		if (k->sock)
+			k->sock->next_port = (uint32_t)(kernel_now(k) >> 10) % 28232;
+	}
+	return k->sock;
+}
+
+void sock_done(struct kernel *k)
+{
+	if (!k->sock)
+		return;
+	/* What is left hangs in rings of messages that nobody can reach. */
+	unix_gc(k);
+	free(k->sock->dying);
+	free(k->sock);
+	k->sock = NULL;
+}
+
+static int ops_for(int family, int type, int *protocol, const struct sock_ops **ret)
+{
+	static const struct {
+		int family, type, protocol;
+		const struct sock_ops *ops;
+	} kinds[] = {
+		{ AF_UNIX, SOCK_STREAM, 0, &unix_stream_ops },
+		{ AF_UNIX, SOCK_DGRAM, 0, &unix_dgram_ops },
+		{ AF_UNIX, SOCK_RAW, 0, &unix_dgram_ops },
+		{ AF_UNIX, SOCK_SEQPACKET, 0, &unix_seqpacket_ops },
+		{ AF_INET, SOCK_STREAM, IPPROTO_TCP, &tcp_ops },
+		{ AF_INET6, SOCK_STREAM, IPPROTO_TCP, &tcp_ops },
+		{ AF_INET, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
+		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
+		{ AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, &netlink_ops },
+		{ AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE, &netlink_ops },
+	};
+	bool family_known = false, type_known = false;
+
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (kinds[i].family != family)
+			continue;
+		family_known = true;
+		if (kinds[i].type != type)
+			continue;
+		type_known = true;
+		if (*protocol == 0 || *protocol == kinds[i].protocol ||
+			(family == AF_UNIX && *protocol == PF_UNIX)) {
+			*protocol = kinds[i].protocol;
+			*ret = kinds[i].ops;
+			return 0;
+		}
+	}
+	if (!family_known)
+		return -EAFNOSUPPORT;
+	if (family != AF_UNIX && family != AF_NETLINK && type == SOCK_RAW)
+		return *protocol ? -EPERM : -EPROTONOSUPPORT;
+	return type_known ? -EPROTONOSUPPORT : -ESOCKTNOSUPPORT;
+}
+
+struct sock *sock_create(struct kernel *k, int family, int type, int protocol, int *ret_err)
+{
+	struct sock_state *st = sock_state(k);
+	const struct sock_ops *ops;
+	struct sock *s;
+
+	*ret_err = -ENOBUFS;
+	if (!st || st->count >= SOCKETS_MAX)
+		return NULL;
+	*ret_err = ops_for(family, type, &protocol, &ops);
+	if (*ret_err < 0)
+		return NULL;
+	*ret_err = -ENOBUFS;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->refs = 1;
+	s->k = k;
+	s->ops = ops;
+	s->family = family;
+	s->type = type == SOCK_RAW && family == AF_UNIX ? SOCK_DGRAM : type;
+	s->protocol = protocol;
+	s->sndbuf = s->rcvbuf = SOCK_BUF_DEFAULT;
+	s->local.in6.sin6_family = s->remote.in6.sin6_family = AF_INET6; /* the inside form */
+	st->count++;
+	s->all_next = st->all;
+	if (st->all)
+		st->all->all_prev = s;
+	st->all = s;
+	return s;
+}
+
+struct sock *sock_ref(struct sock *s)
+{
+	s->refs++;
+	return s;
+}
+
+void sock_unref(struct sock *s)
+{
+	struct sock_state *st;
+
+	if (!s || --s->refs)
+		return;
+	st = s->k->sock;
+	s->refs = 1; /* purging may look at it */
+	sock_purge(s);
+	if (s->hashed)
+		inet_unhash(s);
+	wait_flush(&s->wait);
+	wait_flush(&s->space);
+	if (s->all_prev)
+		s->all_prev->all_next = s->all_next;
+	else
+		st->all = s->all_next;
+	if (s->all_next)
+		s->all_next->all_prev = s->all_prev;
+	st->count--;
+	inode_unref(s->inode);
+	free(s);
+}
+
+struct sock *sock_of(const struct file *f)
+{
+	return f->ops == &socket_ops ? f->priv : NULL;
+}
+
+struct file *sock_file(struct sock *s, unsigned flags)
+{
+	struct file *f = io_file(
+		s->k, &socket_ops, O_RDWR | (flags & (O_NONBLOCK | O_CLOEXEC)), S_IFSOCK | 0777, s);
+
+	if (f) {
+		f->flags &= ~(unsigned)O_CLOEXEC;
+		s->file = f;
+	}
+	return f;
+}
+
+int sock_take_error(struct sock *s)
+{
+	int e = s->err;
+
+	s->err = 0;
+	return -e;
+}
+
+struct gucred gucred_of(const struct task *t)
+{
+	return (struct gucred){ t->proc->pid, t->cred->euid, t->cred->egid };
+}
+
+void sock_set_peercred(struct sock *s, const struct gucred *c)
+{
+	s->peercred = *c;
+	s->has_peercred = true;
+}
+
+int sock_broken(struct task *t, unsigned flags)
+{
+	if (t && !(flags & MSG_NOSIGNAL))
+		signal_send_task(t, SIGPIPE, NULL);
+	return -EPIPE;
+}
+
+long sock_wait_result(struct sock *s, long r, int64_t timeo)
+{
+	if (r == -ETIMEDOUT)
+		return -EAGAIN;
+	/* A call with a time-out cannot be restarted: it would begin to wait anew. */
+	return r == -ERESTARTSYS && timeo ? -EINTR : r;
+}
+
+/* Files */
+
+static void read_timeout(struct task *t, int64_t timeo)
+{
+	if (timeo && t && t->call.active && !t->call.deadline)
+		wait_set_timeout(t, timeo);
+}
+
+static ssize_t socket_read(struct file *f, struct uio *io, int64_t *pos)
+{
+	struct sock *s = f->priv;
+	struct msg_in m = { 0 };
+	ssize_t r;
+
+	if (io->left == 0 && s->type == SOCK_STREAM)
+		return 0;
+	r = s->ops->recv(s, io->task, io, &m);
+	if (m.scm.count)
+		scm_drop(s->k, &m.scm);
+	if (r == -EAGAIN && !(f->flags & O_NONBLOCK))
+		read_timeout(io->task, s->rcvtimeo);
+	return r;
+}
+
+static ssize_t socket_write(struct file *f, struct uio *io, int64_t *pos)
+{
+	struct sock *s = f->priv;
+	struct scm scm = { 0 };
+	struct msg_out m = { .scm = &scm };
+	ssize_t r;
+
+	if (io->task)
+		scm.cred = gucred_of(io->task);
+	r = s->ops->send(s, io->task, io, &m);
+	if (r == -EAGAIN && !(f->flags & O_NONBLOCK)) {
+		read_timeout(io->task, s->sndtimeo);
+		if (m.wait && io->task)
+			wait_on(io->task, m.wait, 0);
+	}
+	return r;
+}
+
+static unsigned socket_poll(struct file *f, struct poll_reg *reg)
+{
+	struct sock *s = f->priv;
+
+	return s->ops->poll(s, reg);
+}
+
+static uint32_t readable_bytes(const struct sock *s)
+{
+	if (s->type == SOCK_STREAM)
+		return (uint32_t)s->rx_bytes;
+	return s->rx ? s->rx->len : 0;
+}
+
+static long socket_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
+{
+	struct sock *s = f->priv;
+
+	switch (cmd) {
+	case FIONREAD: /* SIOCINQ */
+		if (s->listening)
+			return -EINVAL;
+		return guest_write_u32(t, GVA(arg), readable_bytes(s));
+	case TIOCOUTQ: /* SIOCOUTQ */
+		if (s->listening)
+			return -EINVAL;
+		return guest_write_u32(t, GVA(arg),
+			s->type == SOCK_STREAM ? (s->peer ? (uint32_t)s->peer->rx_bytes : 0)
+					       : s->wmem);
+	case SIOCATMARK:
+		if (s->type != SOCK_STREAM || s->family == AF_UNIX)
+			return -ENOTTY;
+		return guest_write_u32(t, GVA(arg), 0);
+	case FIOSETOWN:
+	case SIOCSPGRP: {
+		uint32_t pid;
+
+		if (guest_read_u32(t, GVA(arg), &pid) < 0)
+			return -EFAULT;
+		f->owner_pid = (int32_t)pid;
+		return 0;
+	}
+	case FIOGETOWN:
+	case SIOCGPGRP:
+		return guest_write_u32(t, GVA(arg), (uint32_t)f->owner_pid);
+	default:
+		return sock_ioctl_if(s, t, cmd, arg);
+	}
+}
+
+/* The last descriptor of a socket that is also on the way: from now on only messages hold it. */
+static void socket_flush(struct file *f, struct task *t)
+{
+	struct sock *s = f->priv;
+
+	if (s->inflight == 0 || f->refs - 1 != s->inflight)
+		return;
+	s->gc_closing = 1;
+	unix_gc(s->k);
+	s->gc_closing = 0;
+}
+
+static void socket_release(struct file *f)
+{
+	struct sock *s = f->priv;
+	bool collect = s->family == AF_UNIX && s->k->sock->inflight_socks > 0;
+	struct kernel *k = s->k;
+
+	s->file = NULL;
+	s->closed = true;
+	if (s->ops->close)
+		s->ops->close(s);
+	sock_purge(s);
+	sock_unref(s);
+	if (collect)
+		unix_gc(k);
+}
+
+static int socket_show(struct file *f, char *buf, size_t cap)
+{
+	return str_fmt(buf, cap, "socket:[%llu]", (unsigned long long)f->inode->ino);
+}
+
+/* Walking: every field that must survive; what points elsewhere goes by number. */
+
+static void saddr_walk(struct walk *w, const char *name, struct saddr *a)
+{
+	uint32_t len = a->len;
+
+	walk_count(w, name, &len, sizeof(a->raw));
+	a->len = (uint16_t)len;
+	walk_bytes(w, name, a->raw, sizeof(a->raw));
+}
+
+static void skb_walk(struct walk *w, struct sock *s, struct skb *b)
+{
+	walk_bytes(w, "data", b->data, b->len);
+	saddr_walk(w, "src", &b->src);
+	walk_bytes(w, "cred", &b->scm.cred, sizeof(b->scm.cred));
+	walk_bool(w, "has_cred", &b->scm.has_cred);
+	for (unsigned i = 0; i < b->scm.count; i++)
+		walk_ref(w, "file", WALK_FILE, (void **)&b->scm.files[i]);
+}
+
+static void rx_save(struct walk *w, struct sock *s)
+{
+	for (struct skb *b = s->rx; b && !w->err; b = b->next) {
+		struct skb *flat = skb_create(b->len);
+		uint32_t len = b->len, files = b->scm.count;
+
+		if (!flat) {
+			w->err = -ENOMEM;
+			return;
+		}
+		memcpy(flat->data, b->data + b->off, b->len);
+		flat->len = b->len;
+		flat->src = b->src;
+		flat->scm = b->scm;
+		walk_u32(w, "len", &len);
+		walk_u32(w, "files", &files);
+		skb_walk(w, s, flat);
+		free(flat);
+	}
+}
+
+static void rx_load(struct walk *w, struct sock *s, uint32_t count)
+{
+	for (; count > 0 && !w->err; count--) {
+		uint32_t len = 0, files = 0;
+		struct skb *b;
+
+		walk_u32(w, "len", &len);
+		walk_u32(w, "files", &files);
+		if (w->err || len > SOCK_BUF_MAX * 2 || files > SCM_FDS_MAX) {
+			w->err = w->err ? w->err : -EINVAL;
+			return;
+		}
+		b = skb_create(len);
+		if (b && files)
+			b->scm.files = calloc(files, sizeof(b->scm.files[0]));
+		if (!b || (files && !b->scm.files)) {
+			free(b);
+			w->err = -ENOMEM;
+			return;
+		}
+		b->len = len;
+		b->scm.count = files;
+		skb_walk(w, s, b);
+		sock_queue(s, b);
+	}
+}
+
+static void sock_walk(struct sock *s, struct walk *w)
+{
+	uint32_t count = s->rx_count;
+
+	walk_i32(w, "family", &s->family);
+	walk_i32(w, "type", &s->type);
+	walk_i32(w, "protocol", &s->protocol);
+	walk_u32(w, "conn", &s->conn);
+	walk_bool(w, "listening", &s->listening);
+	walk_bool(w, "closed", &s->closed);
+	walk_bool(w, "fin_seen", &s->fin_seen);
+	walk_u32(w, "shut", &s->shut);
+	walk_i32(w, "err", &s->err);
+	walk_u32(w, "sndbuf", &s->sndbuf);
+	walk_u32(w, "rcvbuf", &s->rcvbuf);
+	walk_u32(w, "backlog", &s->backlog);
+	saddr_walk(w, "local", &s->local);
+	saddr_walk(w, "remote", &s->remote);
+	walk_bytes(w, "cred", &s->cred, sizeof(s->cred));
+	walk_bytes(w, "peercred", &s->peercred, sizeof(s->peercred));
+	walk_bool(w, "has_peercred", &s->has_peercred);
+	walk_bool(w, "passcred", &s->passcred);
+	walk_bool(w, "reuseaddr", &s->reuseaddr);
+	walk_bool(w, "reuseport", &s->reuseport);
+	walk_bool(w, "broadcast", &s->broadcast);
+	walk_bool(w, "v6only", &s->v6only);
+	walk_bool(w, "linger_on", &s->linger_on);
+	walk_i32(w, "linger_s", &s->linger_s);
+	walk_i64(w, "rcvtimeo", &s->rcvtimeo);
+	walk_i64(w, "sndtimeo", &s->sndtimeo);
+	walk_u32(w, "opt_count", &s->opt_count);
+	walk_bytes(w, "opts", s->opts, sizeof(s->opts));
+	walk_ref(w, "peer", WALK_SOCK, (void **)&s->peer);
+	walk_ref(w, "inode", WALK_INODE, (void **)&s->inode);
+	if (s->opt_count > SOCK_OPTS_MAX)
+		w->err = -EINVAL;
+	walk_count(w, "rx", &count, SOCK_BUF_MAX);
+	if (w->mode == WALK_SAVE)
+		rx_save(w, s);
+	else
+		rx_load(w, s, count);
+}
+
+static void socket_walk(struct file *f, struct walk *w)
+{
+	struct sock *s = f->priv;
+	int err;
+
+	if (!s) { /* the family comes with the fields */
+		s = sock_create(f->k, AF_UNIX, SOCK_STREAM, 0, &err);
+		if (!s) {
+			w->err = err;
+			return;
+		}
+		f->priv = s;
+		s->file = f;
+	}
+	walk_number(w, WALK_SOCK, s);
+	sock_walk(s, w);
+	if (w->mode == WALK_LOAD && !w->err) {
+		int32_t protocol = s->protocol;
+
+		if (ops_for(s->family, s->type, &protocol, &s->ops) < 0)
+			w->err = -EINVAL;
+	}
+}
+
+static const struct file_ops socket_ops = {
+	.name = "socket",
+	.flags = FILE_STREAM,
+	.read = socket_read,
+	.write = socket_write,
+	.poll = socket_poll,
+	.ioctl = socket_ioctl,
+	.flush = socket_flush,
+	.release = socket_release,
+	.show = socket_show,
+	.walk = socket_walk,
+};

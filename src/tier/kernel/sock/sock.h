@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_SOCK_SOCK_H
+#define WARD_TIER_KERNEL_SOCK_SOCK_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "tier/kernel/mm/copy.h"
+#include "tier/kernel/task/wait.h"
+#include "tier/kernel/vfs/inode.h"
+
+/*
+ * Sockets, entirely in memory: unix, and inet and inet6 over a loopback that exists only inside the
+ * sandbox. Nothing here knows a host socket.
+ *
+ *	file --priv--> sock --peer--> sock          what is sent lies in the receiver's rx queue
+ *	                |-- acceptq --> sock ...     connected, not yet accepted (no file)
+ *	                '-- rx --> skb ...           bytes or messages, with descriptors on the way
+ *
+ * A sock lives by references: its file, its peer, an accept queue, an skb's owner. All under the
+ * kernel lock.
+ */
+struct kernel;
+struct task;
+struct file;
+struct walk;
+struct sock;
+struct sock_state;
+
+/* A socket address as it came, or as it goes. */
+struct saddr {
+	uint16_t len; /* 0: none */
+	union {
+		sa_family_t family;
+		struct sockaddr_un un;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		uint8_t raw[128];
+	};
+};
+
+struct gucred {
+	int32_t pid;
+	uint32_t uid, gid;
+};
+
+/* What travels beside the bytes: files, and who sent them. */
+struct scm {
+	struct file **files; /* one reference each */
+	unsigned count;
+	struct gucred cred;
+	bool has_cred; /* given with SCM_CREDENTIALS, or to be shown */
+};
+
+struct skb {
+	struct skb *next;
+	uint32_t off, len, cap; /* @len bytes from @off on */
+	struct scm scm;
+	struct sock *owner; /* reference: whose send buffer it counts against; NULL: none */
+	struct saddr src;
+	uint8_t data[];
+};
+
+struct msg_out {
+	unsigned flags;          /* MSG_* */
+	const struct saddr *to;  /* NULL: none */
+	struct scm *scm;         /* taken over when it was sent */
+	struct wait_queue *wait; /* set with -EAGAIN: where room will be announced, beside poll */
+};
+
+struct msg_in {
+	unsigned flags, out_flags;
+	struct saddr from;
+	struct scm scm; /* the receiver's now */
+};
+
+struct sock_ops {
+	int (*bind)(struct sock *s, struct task *t, const struct saddr *a);
+	/* May block (SYS_BLOCK). */
+	long (*connect)(struct sock *s, struct task *t, const struct saddr *a, bool no_wait);
+	int (*listen)(struct sock *s, struct task *t, int backlog);
+	/* One reference; -EAGAIN: nobody there. */
+	int (*accept)(struct sock *s, struct sock **ret);
+	ssize_t (*send)(struct sock *s, struct task *t, struct uio *io, struct msg_out *m);
+	ssize_t (*recv)(struct sock *s, struct task *t, struct uio *io, struct msg_in *m);
+	int (*shutdown)(struct sock *s, int how);
+	unsigned (*poll)(struct sock *s, struct poll_reg *reg);
+	int (*name)(struct sock *s, struct saddr *ret, bool peer);
+	void (*close)(struct sock *s); /* the file is gone */
+};
+
+enum sock_conn { SOCK_UNCONNECTED, SOCK_CONNECTING, SOCK_CONNECTED };
+enum { SHUT_RCV_BIT = 1, SHUT_SEND_BIT = 2, SHUT_BOTH_BITS = 3 };
+enum { SOCK_OPTS_MAX = 24 };
+
+struct sock {
+	unsigned refs;
+	struct kernel *k;
+	const struct sock_ops *ops;
+	struct file *file; /* no reference; NULL: not accepted yet, or closed */
+	int32_t family, type, protocol;
+	uint32_t conn; /* enum sock_conn */
+	bool listening, closed, fin_seen;
+	bool conn_new, conn_failed; /* the next connect(2) tells how the last one ended */
+	bool auto_port;             /* the port was chosen by us, for a connect */
+	uint32_t shut;              /* SHUT_*_BIT */
+	int32_t err;                /* SO_ERROR, positive */
+
+	struct skb *rx, *rx_last;
+	uint32_t rx_count;
+	uint64_t rx_bytes;
+	uint32_t wmem; /* bytes of ours that nobody has received */
+	uint32_t sndbuf, rcvbuf;
+	struct wait_queue wait;
+	struct wait_queue space; /* senders to a full datagram queue */
+
+	struct sock *peer; /* reference */
+	struct sock *acceptq, *acceptq_last, *accept_next;
+	uint32_t accept_count, backlog;
+	struct sock *pending, *pend_next; /* connecting to a full queue; listener's references */
+	struct sock *listener;            /* no reference: while in its queue or pending list */
+
+	struct saddr local, remote; /* unix names; inet: always sockaddr_in6 form inside */
+	struct inode *inode;        /* bound to a path: reference */
+	struct sock *hash_next;     /* of names or ports */
+	bool hashed;
+
+	struct gucred cred, peercred;
+	bool has_peercred;
+	bool passcred, reuseaddr, reuseport, broadcast, v6only, linger_on, timestamp;
+	int32_t linger_s;
+	int64_t rcvtimeo, sndtimeo; /* ns; 0: none */
+	uint32_t bind_uid;
+	struct sock_opt {
+		uint16_t level, name;
+		int32_t value;
+	} opts[SOCK_OPTS_MAX];
+	uint32_t opt_count;
+
+	void *host; /* the channel to ward only: trap/hostfile.c */
+
+	/* descriptors on the way: sock/gc.c */
+	uint32_t inflight;
+	int32_t gc_left;
+	bool gc_candidate, gc_reached;
+	uint32_t gc_closing; /* descriptors that are being closed: references about to go */
+	struct sock *all_next, *all_prev;
+};
+
+enum { NAME_BUCKETS = 256 };
+struct sock_state {
+	struct sock *all;
+	uint32_t count, inflight, inflight_socks;
+	uint64_t bytes;                                     /* in all rx queues */
+	struct sock *names[NAME_BUCKETS];                   /* abstract unix */
+	struct sock *tcp[NAME_BUCKETS], *udp[NAME_BUCKETS]; /* by local port: bound, connecting */
+	struct sock *est[NAME_BUCKETS]; /* TCP connections that a listener made */
+	uint32_t next_port, next_auto;
+	struct file **dying; /* files of dropped messages, closed one by one, never in recursion */
+	uint32_t dying_count, dying_cap;
+	bool reaping;
+};
+
+/* sock.c */
+struct sock_state *sock_state(struct kernel *k); /* NULL: no memory */
+void sock_done(struct kernel *k);
+/* One reference; NULL with *ret_err. */
+struct sock *sock_create(struct kernel *k, int family, int type, int protocol, int *ret_err);
+struct sock *sock_ref(struct sock *s);
+void sock_unref(struct sock *s);
+/* An open file for @s: takes the reference on success only. */
+struct file *sock_file(struct sock *s, unsigned flags);
+struct sock *sock_of(const struct file *f); /* NULL: not a socket */
+int sock_take_error(struct sock *s);        /* -errno and cleared, or 0 */
+void sock_set_peercred(struct sock *s, const struct gucred *c);
+struct gucred gucred_of(const struct task *t);
+/* EPIPE, with its signal unless MSG_NOSIGNAL. */
+int sock_broken(struct task *t, unsigned flags);
+unsigned sock_poll_common(struct sock *s);
+/* -EINTR or -ERESTARTSYS and friends of a wait on a socket, with SO_*TIMEO's rules. */
+long sock_wait_result(struct sock *s, long r, int64_t timeo);
+
+/* skb.c */
+struct skb *skb_create(size_t cap);
+void skb_free(struct kernel *k, struct skb *b);
+void sock_queue(struct sock *to, struct skb *b);
+struct skb *sock_dequeue(struct sock *s); /* NULL: empty */
+void sock_purge(struct sock *s);
+void scm_drop(struct kernel *k, struct scm *scm);
+/* Takes references on the files; -ETOOMANYREFS. For messages that are queued. */
+int scm_send(struct kernel *k, struct scm *scm);
+void scm_recv(struct kernel *k, struct scm *scm); /* they are not on the way any more */
+/* Gives a message's companions to the receiver: moved, or copied for MSG_PEEK. 1: there were files;
+ * -ENOMEM. */
+int scm_take(struct sock *s, struct skb *b, struct msg_in *m);
+ssize_t dgram_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m);
+
+/* stream.c: what unix streams and TCP share */
+ssize_t stream_send(struct sock *s, struct task *t, struct uio *io, struct msg_out *m);
+ssize_t stream_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m);
+bool stream_writable(const struct sock *s);
+uint64_t stream_limit(const struct sock *s);
+void sock_connect_pair(struct sock *a, struct sock *b); /* takes nothing; references made */
+void sock_disconnect(struct sock *s, bool reset);
+int stream_shutdown(struct sock *s, int how);
+unsigned stream_poll(struct sock *s, struct poll_reg *reg);
+int queue_accept(struct sock *s, struct sock **ret);
+void queue_embryo(struct sock *listener, struct sock *embryo); /* takes the reference */
+void listener_close(struct sock *s);
+
+/* unix.c, gc.c, inet.c, udp.c, netlink.c, opts.c, ifreq.c */
+extern const struct sock_ops unix_stream_ops, unix_dgram_ops, unix_seqpacket_ops;
+extern const struct sock_ops tcp_ops, udp_ops, netlink_ops;
+int unix_pair(struct kernel *k, struct sock *a, struct sock *b);
+void unix_gc(struct kernel *k);
+void inet_unhash(struct sock *s);
+struct sock *inet_lookup(struct sock_state *st, bool tcp, const struct in6_addr *addr,
+	uint16_t port, const struct in6_addr *from, uint16_t from_port, bool listeners);
+/* Any form of an address as in6 (v4 mapped): 0, -EAFNOSUPPORT, -EINVAL. */
+int inet_addr_in(const struct sock *s, const struct saddr *a, struct in6_addr *ret, uint16_t *port);
+void inet_addr_out(
+	const struct sock *s, const struct in6_addr *addr, uint16_t port, struct saddr *ret);
+bool inet_addr_is_ours(const struct in6_addr *a);
+bool inet_addr_any(const struct in6_addr *a);
+int inet_autobind(struct sock *s, struct task *t);
+int inet_bind(struct sock *s, struct task *t, const struct saddr *a);
+int inet_name(struct sock *s, struct saddr *ret, bool peer);
+/* The address a packet to @to comes from. */
+struct in6_addr inet_source(const struct sock *s, const struct in6_addr *to);
+
+long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val, int32_t len);
+long sock_getopt(struct sock *s, struct task *t, int level, int name, gva_t val, gva_t len);
+long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/sys/refused.c - calls about files that a guest is told it may not make.
+ *
+ * Owns:  nothing.
+ * Rules: the answer is the one that Linux gives to a process without the capability, so that
+ *        programs take the way they have for that.
+ */
+#include "tier/kernel/sys/sys.h"
+
+#define REFUSED(name, err)                                                                         \
+	SYSCALL0(name)                                                                             \
+	{                                                                                          \
+		return -(err);                                                                     \
+	}
+
+REFUSED(mount, EPERM)
+REFUSED(umount2, EPERM)
+REFUSED(pivot_root, EPERM)
+REFUSED(open_tree, EPERM)
+REFUSED(move_mount, EPERM)
+REFUSED(fsopen, EPERM)
+REFUSED(fsconfig, EBADF)
+REFUSED(fsmount, EPERM)
+REFUSED(fspick, EPERM)
+REFUSED(mount_setattr, EPERM)
+REFUSED(open_tree_attr, EPERM)
+REFUSED(swapon, EPERM)
+REFUSED(swapoff, EPERM)
+REFUSED(acct, EPERM)
+REFUSED(quotactl, EPERM)
+REFUSED(quotactl_fd, EPERM)
+REFUSED(name_to_handle_at, EOPNOTSUPP)
+REFUSED(open_by_handle_at, EPERM)
+REFUSED(lookup_dcookie, EPERM)

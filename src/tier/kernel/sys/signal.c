@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/sys/signal.c - the signal calls.
+ *
+ * Owns:  nothing.
+ * Rules: see sys/sys.h; the words of a sigset are always eight bytes.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <linux/capability.h>
+
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/vfs/pidfd.h"
+
+#define UNBLOCKABLE (GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP))
+#define IGNORABLE (GSIG_BIT(SIGCHLD) | GSIG_BIT(SIGURG) | GSIG_BIT(SIGWINCH) | GSIG_BIT(SIGCONT))
+
+void sigpending_drop(struct proc *p, gsigset_t set);
+
+SYSCALL4(rt_sigaction, int, sig, gva_t, unew, gva_t, uold, uint64_t, size)
+{
+	struct gsigaction act, *slot, old;
+
+	if (size != 8 || sig < 1 || sig > GSIG_MAX)
+		return -EINVAL;
+	if (!gva_null(unew) && (GSIG_BIT(sig) & UNBLOCKABLE))
+		return -EINVAL;
+	slot = &task->sighand->act[sig - 1];
+	old = *slot;
+	if (!gva_null(unew)) {
+		if (guest_read(task, &act, unew, sizeof(act)) < 0)
+			return -EFAULT;
+		act.mask &= ~UNBLOCKABLE;
+		*slot = act;
+		/* What is ignored from now on was never sent. */
+		if (act.handler == GSIG_IGN ||
+			(act.handler == GSIG_DFL && (GSIG_BIT(sig) & IGNORABLE)))
+			sigpending_drop(task->proc, GSIG_BIT(sig));
+	}
+	if (!gva_null(uold) && guest_write(task, uold, &old, sizeof(old)) < 0)
+		return -EFAULT;
+	return 0;
+}
+
+SYSCALL4(rt_sigprocmask, int, how, gva_t, unew, gva_t, uold, uint64_t, size)
+{
+	gsigset_t old = task->mask, set;
+
+	if (size != 8)
+		return -EINVAL;
+	if (!gva_null(unew)) {
+		if (guest_read_u64(task, unew, &set) < 0)
+			return -EFAULT;
+		switch (how) {
+		case SIG_BLOCK:
+			set |= old;
+			break;
+		case SIG_UNBLOCK:
+			set = old & ~set;
+			break;
+		case SIG_SETMASK:
+			break;
+		default:
+			return -EINVAL;
+		}
+		signal_set_mask(task, set);
+	}
+	return gva_null(uold) ? 0 : guest_write_u64(task, uold, old);
+}
+
+SYSCALL2(rt_sigpending, gva_t, uset, uint64_t, size)
+{
+	gsigset_t set = signal_set(task) & task->mask;
+
+	if (size > 8)
+		return -EINVAL;
+	return guest_write(task, uset, &set, size);
+}
+
+SYSCALL2(rt_sigsuspend, gva_t, uset, uint64_t, size)
+{
+	gsigset_t set;
+	long r;
+
+	if (size != 8)
+		return -EINVAL;
+	if (task->call.first) {
+		if (guest_read_u64(task, uset, &set) < 0)
+			return -EFAULT;
+		signal_wait_mask(task, set);
+	}
+	r = wait_block(task);
+	return r == -ERESTARTSYS ? -ERESTARTNOHAND : r;
+}
+
+SYSCALL0(pause)
+{
+	long r = wait_block(task);
+
+	return r == -ERESTARTSYS ? -ERESTARTNOHAND : r;
+}
+
+SYSCALL4(rt_sigtimedwait, gva_t, uset, gva_t, uinfo, gva_t, utimeout, uint64_t, size)
+{
+	gsigset_t set;
+	union gsiginfo info;
+	int64_t ns;
+	int sig;
+	long r;
+
+	if (size != 8)
+		return -EINVAL;
+	if (guest_read_u64(task, uset, &set) < 0)
+		return -EFAULT;
+	set &= ~UNBLOCKABLE;
+	if (task->call.first && !gva_null(utimeout)) {
+		r = guest_read_timespec(task, utimeout, &ns);
+		if (r < 0)
+			return r;
+		wait_set_timeout(task, ns);
+	}
+	sig = signal_take(task, set, &info);
+	if (sig) {
+		if (!gva_null(uinfo) && guest_write(task, uinfo, &info, sizeof(info)) < 0)
+			return -EFAULT;
+		return sig;
+	}
+	wait_on(task, signal_queue(task), 0);
+	r = wait_block(task);
+	return r == -ETIMEDOUT ? -EAGAIN : r == -ERESTARTSYS ? -EINTR : r;
+}
+
+SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
+{
+	struct {
+		uint64_t sp;
+		int32_t flags, pad;
+		uint64_t size;
+	} s, old = { task->altstack.sp, (int32_t)task->altstack.flags, 0, task->altstack.size };
+
+	if (!old.size)
+		old.flags = SS_DISABLE;
+	if (!gva_null(unew)) {
+		if (guest_read(task, &s, unew, sizeof(s)) < 0)
+			return -EFAULT;
+		if ((s.flags & ~(int32_t)(1u << 31)) & ~(SS_DISABLE | SS_ONSTACK))
+			return -EINVAL;
+		if (s.flags & SS_DISABLE) {
+			memset(&task->altstack, 0, sizeof(task->altstack));
+		} else {
+			if (s.size < 2048)
+				return -ENOMEM;
+			task->altstack.sp = s.sp;
+			task->altstack.size = s.size;
+			task->altstack.flags = (uint32_t)s.flags & (1u << 31);
+		}
+	}
+	if (!gva_null(uold) && guest_write(task, uold, &old, sizeof(old)) < 0)
+		return -EFAULT;
+	return 0;
+}
+
+/* Sending */
+
+static int send_checked(struct task *t, struct proc *p, int sig, const union gsiginfo *info)
+{
+	int r = signal_may(t, p, sig);
+
+	if (r < 0 || !sig || p->state != PROC_LIVE)
+		return r;
+	return signal_send_proc(p, sig, info);
+}
+
+static long kill_many(struct task *t, int32_t pgrp, int sig, const union gsiginfo *info)
+{
+	struct proc *next;
+	long r = -ESRCH;
+
+	for (struct proc *p = t->k->procs; p; p = next) {
+		int one;
+
+		next = p->next;
+		if (pgrp < 0 ? p == t->k->init || p == t->proc : !p->pgrp || p->pgrp->id != pgrp)
+			continue;
+		one = send_checked(t, p, sig, info);
+		if (r != 0)
+			r = one == 0 || r == -ESRCH ? one : r;
+	}
+	return r;
+}
+
+SYSCALL2(kill, int, pid, int, sig)
+{
+	union gsiginfo info;
+	struct proc *p;
+
+	if (sig < 0 || sig > GSIG_MAX)
+		return -EINVAL;
+	signal_info_user(task, sig, &info);
+	if (pid == -1)
+		return kill_many(task, -1, sig, &info);
+	if (pid == INT32_MIN)
+		return -ESRCH;
+	if (pid <= 0)
+		return kill_many(task, pid ? -pid : task->proc->pgrp->id, sig, &info);
+	p = proc_find(task->k, pid);
+	return p ? send_checked(task, p, sig, &info) : -ESRCH;
+}
+
+static long kill_thread(
+	struct task *t, int32_t pid, int32_t tid, int sig, const union gsiginfo *info)
+{
+	struct task *to = task_find(t->k, tid);
+	int r;
+
+	if (!to || to->state == TASK_DEAD || (pid && to->proc->pid != pid))
+		return -ESRCH;
+	r = signal_may(t, to->proc, sig);
+	return r < 0 || !sig ? r : signal_send_task(to, sig, info);
+}
+
+SYSCALL3(tgkill, int, pid, int, tid, int, sig)
+{
+	union gsiginfo info;
+
+	if (pid <= 0 || tid <= 0 || sig < 0 || sig > GSIG_MAX)
+		return -EINVAL;
+	signal_info_user(task, sig, &info);
+	info.code = SI_TKILL;
+	return kill_thread(task, pid, tid, sig, &info);
+}
+
+SYSCALL2(tkill, int, tid, int, sig)
+{
+	union gsiginfo info;
+
+	if (tid <= 0 || sig < 0 || sig > GSIG_MAX)
+		return -EINVAL;
+	signal_info_user(task, sig, &info);
+	info.code = SI_TKILL;
+	return kill_thread(task, 0, tid, sig, &info);
+}
+
+static long read_info(struct task *t, struct proc *to, int sig, gva_t uinfo, union gsiginfo *info)
+{
+	if (sig < 0 || sig > GSIG_MAX)
+		return -EINVAL;
+	if (guest_read(t, info, uinfo, sizeof(*info)) < 0)
+		return -EFAULT;
+	info->signo = sig;
+	/* Words that only the kernel may use. */
+	if ((info->code >= 0 || info->code == SI_TKILL) && to != t->proc)
+		return -EPERM;
+	return 0;
+}
+
+SYSCALL3(rt_sigqueueinfo, int, pid, int, sig, gva_t, uinfo)
+{
+	struct proc *p = proc_find(task->k, pid);
+	union gsiginfo info;
+	long r = read_info(task, p, sig, uinfo, &info);
+
+	if (r < 0)
+		return r;
+	return p ? send_checked(task, p, sig, &info) : -ESRCH;
+}
+
+SYSCALL4(rt_tgsigqueueinfo, int, pid, int, tid, int, sig, gva_t, uinfo)
+{
+	struct proc *p = proc_find(task->k, pid);
+	union gsiginfo info;
+	long r;
+
+	if (pid <= 0 || tid <= 0)
+		return -EINVAL;
+	r = read_info(task, p, sig, uinfo, &info);
+	return r < 0 ? r : kill_thread(task, pid, tid, sig, &info);
+}
+
+SYSCALL2(pidfd_open, int, pid, unsigned, flags)
+{
+	struct task *t;
+
+	if (pid <= 0 || (flags & ~(04000u | 0200u)))
+		return -EINVAL;
+	t = task_find(task->k, pid);
+	if (!t)
+		return -ESRCH;
+	if (t->proc->pid != pid)
+		return flags & 0200 ? pidfd_install(task, t->proc, flags & 04000) : -EINVAL;
+	return pidfd_install(task, t->proc, flags & 04000);
+}
+
+SYSCALL4(pidfd_send_signal, int, fd, int, sig, gva_t, uinfo, unsigned, flags)
+{
+	int32_t pid = pidfd_pid(task, fd);
+	union gsiginfo info;
+	struct proc *p;
+	long r;
+
+	if (flags)
+		return -EINVAL;
+	if (pid < 0)
+		return pid;
+	p = proc_find(task->k, pid);
+	if (sig < 0 || sig > GSIG_MAX)
+		return -EINVAL;
+	if (gva_null(uinfo)) {
+		signal_info_user(task, sig, &info);
+	} else {
+		r = read_info(task, p, sig, uinfo, &info);
+		if (r < 0)
+			return r;
+	}
+	return send_checked(task, p, sig, &info);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/task/cred.c - who a task is, as the guest sees it.
+ *
+ * Owns:  struct cred.
+ * Rules: a cred that somebody else may hold is never changed: copy, change, put in place.
+ */
+#include <stdlib.h>
+
+#include "tier/kernel/task/task.h"
+
+bool task_capable(const struct task *t, int cap)
+{
+	return t->cred->cap_effective >> cap & 1;
+}
+
+bool task_in_group(const struct task *t, uint32_t gid)
+{
+	const struct cred *c = t->cred;
+
+	if (c->fsgid == gid)
+		return true;
+	for (uint32_t i = 0; i < c->group_count; i++)
+		if (c->groups[i] == gid)
+			return true;
+	return false;
+}
+
+struct cred *cred_ref(struct cred *c)
+{
+	c->refs++;
+	return c;
+}
+
+void cred_unref(struct cred *c)
+{
+	if (c && --c->refs == 0)
+		free(c);
+}
+
+struct cred *cred_copy(const struct cred *c)
+{
+	struct cred *n = malloc(sizeof(*n));
+
+	if (n) {
+		*n = *c;
+		n->refs = 1;
+	}
+	return n;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_TASK_EXEC_H
+#define WARD_TIER_KERNEL_TASK_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct task;
+struct file;
+
+/* Words of an execve: NUL-separated strings, in order. */
+struct words {
+	char *bytes;
+	size_t len, cap;
+	unsigned count;
+};
+int words_add(struct words *w, const char *s, size_t len); /* -E2BIG, -ENOMEM */
+void words_done(struct words *w);
+
+/* One execve in flight; hangs on task->call.own while it waits for a blank. */
+struct exec {
+	struct file *file, *interp; /* references */
+	char path[4096];            /* as AT_EXECFN says */
+	char comm[16];
+	struct words argv, envp;
+	bool ready; /* the image has been looked at */
+};
+
+/* Looks at the file, follows #! lines, opens the ELF interpreter: 0 or -errno. */
+int exec_look(struct task *t, struct exec *x, int dirfd, const char *path, unsigned flags);
+/* The point of no return: needs a blank (engine_has_blank). */
+int exec_go(struct task *t, struct exec *x);
+void exec_done(void *x);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_TASK_PROC_H
+#define WARD_TIER_KERNEL_TASK_PROC_H
+
+#include <linux/sched.h>
+
+#include "tier/kernel/kernel.h"
+
+/* Birth and death of tasks and processes. All under the kernel lock. */
+
+/* Pid 1, with empty tables. Takes @mm (one reference). NULL: no memory. */
+struct task *proc_first(struct kernel *k, struct mm *mm);
+/*
+ * The books of clone(2): a thread (CLONE_THREAD) or a process, sharing what CLONE_VM, FS, FILES and
+ * SIGHAND say. Without CLONE_VM the new task has an mm of its own, copied in words only: the engine
+ * says which host memory it is. NULL: no memory, or too many tasks.
+ */
+struct task *task_clone(struct task *t, uint64_t flags);
+/* Undo of task_clone() before the task ever ran. */
+void task_abandon(struct task *t);
+/* One thread ends; the last one ends the process with @status (a wait(2) status). */
+void task_exit(struct task *t, int status);
+/* execve: all other threads are gone, @t becomes the leader, caught signals are reset. */
+void proc_execed(struct task *t);
+/* A zombie has been seen: its number is free. */
+void proc_reap(struct proc *p);
+/* Frees everything that is left, at the end of the sandbox. */
+void procs_done(struct kernel *k);
+
+/* Process groups and sessions. */
+void session_unref(struct session *s);
+int proc_set_pgrp(struct proc *p, int32_t id); /* in its own session; 0 or -errno */
+int proc_set_sid(struct proc *p);              /* the new id, or -EPERM */
+
+/* Stops or continues all threads (job control). */
+void proc_stop(struct proc *p, int sig);
+void proc_continue(struct proc *p);
+
+#endif

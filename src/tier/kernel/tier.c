@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/tier.c - the kernel tier: a userspace kernel answers every call.
+ *
+ * Owns:  the life of a struct kbox, from ward's side.
+ * Rules: start makes things in the order that box_undo() told; stop undoes them from any state.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/sched.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "abi/newer.h"
+#include "base/own.h"
+#include "base/str.h"
+#include "host/host.h"
+#include "tier/kernel/box.h"
+#include "tier/kernel/jail.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/trap/filter.h"
+#include "tier/upper.h"
+#include "tier/views.h"
+
+static int kernel_probe(struct err *e)
+{
+	struct seccomp_notif_sizes sizes;
+	pid_t pid;
+	int status;
+
+	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
+		return err_set(e, errno,
+			"this kernel has no seccomp user notification (Linux 5.14 or newer)");
+	pid = fork();
+	if (pid < 0)
+		return err_set(e, errno, "forking to try a user namespace");
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET) < 0 ? errno
+											     : 0);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return err_set(e, errno, "waiting for the namespace probe");
+	if (!WIFEXITED(status))
+		return err_say(e, EIO, "the namespace probe was killed");
+	if (WEXITSTATUS(status))
+		return err_set(e, WEXITSTATUS(status),
+			"user namespaces are closed here (see kernel.unprivileged_userns_clone and "
+			"user.max_user_namespaces)");
+	return 0;
+}
+
+static int check_plan(const struct plan *plan, struct err *e)
+{
+	if (plan->keep)
+		return err_say(e, EOPNOTSUPP,
+			"--keep is not supported by the kernel tier; use --tier container");
+	if (plan->net == NET_HOST)
+		return err_say(e, EOPNOTSUPP,
+			"--net host is not possible in the kernel tier: a guest has no host "
+			"network");
+	return 0;
+}
+
+static int clone_first(struct kbox *b, struct err *e);
+static void kernel_stop(struct box *box);
+
+/* A v2 child is born in its cgroup, which does not exist yet, and an ordinary user's makes its root
+ * out of a template that is not known yet. Anyone else can be born now. */
+static bool born_early(const struct kbox *b)
+{
+	return b->rooted && b->cg.kind != CGROUP_V2;
+}
+
+static int kernel_prepare(
+	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
+{
+	struct kbox *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return err_set(e, ENOMEM, "preparing the sandbox");
+	box_init(&b->box, &tier_kernel, plan);
+	cgroup_init(&b->cg);
+	b->upper = -1;
+	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (b->report == MAP_FAILED) {
+		b->report = NULL;
+		kernel_stop(&b->box);
+		return err_set(e, ENOMEM, "mapping memory to share with the kernel process");
+	}
+	b->rooted = geteuid() == 0;
+	r = check_plan(plan, e);
+	trail_begin(trail, STEP_CGROUP);
+	if (r == 0)
+		r = cgroup_plan(&b->cg, plan, e);
+	if (r == 0 && born_early(b)) {
+		trail_begin(trail, STEP_CLONE);
+		r = clone_first(b, e);
+	}
+	if (r < 0) {
+		kernel_stop(&b->box);
+		return r;
+	}
+	for (int i = 0; i < CGROUP_PARTS; i++)
+		if (b->cg.path[i][0])
+			box_add_undo(&b->box, UNDO_CGROUP, b->cg.path[i], NULL);
+	*ret_box = &b->box;
+	return 0;
+}
+
+static int clone_first(struct kbox *b, struct err *e)
+{
+	int channel[2], r;
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
+		.pidfd = (uintptr_t)&b->box.fds.pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	pid_t pid;
+
+	b->box.shared = box_share_trail(e);
+	if (!b->box.shared)
+		return -e->code;
+	r = host_socketpair(SOCK_STREAM, channel);
+	if (r < 0)
+		return err_set(e, -r, "making the agent's channel");
+	b->box.fds.channel = channel[0];
+	if (b->cg.kind == CGROUP_V2) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)b->cg.dir[0];
+	}
+	pid = host_clone3(&args);
+	if (pid == 0) {
+		close(channel[0]);
+		kbox_first(b, channel[1]);
+	}
+	close(channel[1]);
+	if (pid < 0)
+		return err_set(e, -pid,
+			"starting the kernel process in new user and pid namespaces ('ward doctor' "
+			"says "
+			"what this host lacks)");
+	b->box.pid = pid;
+	return 0;
+}
+
+static int open_user_ns(pid_t pid, struct err *e)
+{
+	char path[64];
+	int fd = str_fmt(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
+
+	if (fd == 0)
+		fd = host_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		err_set(e, -fd, "opening %s", path);
+	return fd;
+}
+
+static int write_ids(const struct kbox *b, struct err *e)
+{
+	static const char *const files[] = { "uid_map", "gid_map" };
+	char text[64], path[64];
+
+	snprintf(text, sizeof(text), "0 %u %u", b->box.plan->id_base, SANDBOX_IDS);
+	for (int i = 0; i < 2; i++) {
+		int r = str_fmt(path, sizeof(path), "/proc/%d/%s", (int)b->box.pid, files[i]);
+
+		if (r == 0)
+			r = host_put(AT_FDCWD, path, text);
+		if (r < 0)
+			return err_set(e, -r, "writing '%s' to %s", text, path);
+	}
+	return 0;
+}
+
+static bool needs_handover(const struct kbox *b)
+{
+	return b->rooted || b->cg.kind == CGROUP_V1;
+}
+
+static int equip(struct kbox *b, struct trail *trail, struct err *e)
+{
+	own_fd int user_ns = -1;
+	int r;
+
+	if (!needs_handover(b))
+		return 0;
+	if (b->rooted) {
+		trail_begin(trail, STEP_IDMAP);
+		r = write_ids(b, e);
+		if (r < 0)
+			return r;
+		user_ns = open_user_ns(b->box.pid, e);
+		if (user_ns < 0)
+			return user_ns;
+		trail_begin(trail, STEP_TREE);
+		r = kbox_views(b, user_ns, e);
+		if (r < 0)
+			return r;
+	}
+	trail_begin(trail, STEP_HANDOVER);
+	r = kbox_send(b, b->box.fds.channel, e);
+	/* One descriptor of the upper stays: what is left in it is asked at the end. */
+	b->box.upper = take_fd(&b->upper);
+	kbox_close_views(b);
+	return r;
+}
+
+static int kernel_start(struct box *box, struct trail *trail, struct err *e)
+{
+	struct kbox *b = kbox_of(box);
+	struct plan limits;
+	int r;
+
+	b->bind_bits = binds_find(box->plan);
+	trail_begin(trail, STEP_CGROUP);
+	/* Each guest process has a thread of the kernel process behind it; the limit that the guest
+	 * sees is kept by the kernel process. */
+	limits = *box->plan;
+	if (limits.limits.pids)
+		limits.limits.pids = 2 * limits.limits.pids + KBOX_PIDS_OWN;
+	r = cgroup_make(&b->cg, &limits, e);
+	if (r < 0)
+		return r;
+	if (b->cg.kind == CGROUP_NONE)
+		str_copy(box->warning, sizeof(box->warning),
+			"no cgroup is writable here: the default limits are kept per process "
+			"(rlimits) "
+			"only");
+	box->fds.oom = take_fd(&b->cg.oom);
+	if (!box->pid) {
+		trail_begin(trail, STEP_CLONE);
+		r = clone_first(b, e);
+	}
+	return r < 0 ? r : equip(b, trail, e);
+}
+
+static void kernel_kill(struct box *box)
+{
+	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
+
+	if (!box->pid)
+		return;
+	/* The kernel process takes its whole pid namespace along. */
+	host_pidfd_kill(box->fds.pidfd, SIGKILL);
+	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+/* The page was the kernel process's to write: every number is checked. */
+static void read_report(const struct kbox *b, struct usage *usage)
+{
+	struct kernel_report copy;
+
+	memcpy(&copy, b->report, sizeof(copy));
+	usage->pids_refused += copy.pids_refused;
+	for (unsigned i = 0; i < copy.unknown_count && i < UNKNOWN_CALLS_MAX; i++) {
+		const struct sys_row *row = sys_row(copy.unknown[i].nr);
+		struct unknown_use *u = &usage->unknown[usage->unknown_count++];
+
+		if (row)
+			str_copy(u->name, sizeof(u->name), row->name);
+		else
+			snprintf(u->name, sizeof(u->name), "call %d", copy.unknown[i].nr);
+		u->count = copy.unknown[i].count;
+	}
+}
+
+static void kernel_measure(struct box *box, struct usage *usage)
+{
+	struct kbox *b = kbox_of(box);
+	struct statfs fs;
+
+	cgroup_usage(&b->cg, box->plan->report, usage);
+	read_report(b, usage);
+	usage->disk_full = box->upper >= 0 && host_fstatfs(box->upper, &fs) == 0 &&
+			   (fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0);
+	if (box->upper >= 0)
+		close(take_fd(&box->upper));
+}
+
+static void kernel_stop(struct box *box)
+{
+	struct kbox *b = kbox_of(box);
+	struct usage unused;
+	int status;
+
+	if (box->pid) {
+		kernel_kill(box);
+		box_reap(box, &status, &unused);
+	}
+	kbox_close_views(b);
+	cgroup_drop(&b->cg);
+	if (b->report)
+		munmap(b->report, sizeof(*b->report));
+	box_done(box);
+	free(b);
+}
+
+static void kernel_calls(unsigned *ret_guest, unsigned *ret_own)
+{
+	*ret_guest = guest_filter_calls();
+	*ret_own = kernel_jail_calls();
+}
+
+const struct tier_ops tier_kernel = {
+	.name = "kernel",
+	.what = "a userspace kernel answers every system call",
+	.wall = WALL_KERNEL,
+	.probe = kernel_probe,
+	.calls = kernel_calls,
+	.prepare = kernel_prepare,
+	.start = kernel_start,
+	.kill = kernel_kill,
+	.measure = kernel_measure,
+	.stop = kernel_stop,
+};

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/trap/boot.c - the engine starts; the loop thread.
+ *
+ * Owns:  struct engine.
+ * Rules: the loop thread waits for timers and host descriptors and runs what they mean under the
+ *        lock, like any other.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
+
+static void on_timer(struct kernel *k, struct watch *w, unsigned events)
+{
+	uint64_t n;
+
+	if (read(w->fd, &n, sizeof(n)) < 0 && errno != EAGAIN)
+		return;
+	ktimer_run(k, kernel_now(k));
+}
+
+int engine_start(struct kernel *k, struct err *e)
+{
+	struct engine *en = calloc(1, sizeof(*en));
+	int r;
+
+	if (!en)
+		return err_set(e, ENOMEM, "starting the engine");
+	en->k = k;
+	k->engine = &engine_ops;
+	k->engine_state = en;
+	r = zygote_start(en, e); /* before the first thread */
+	if (r < 0)
+		return r;
+	k->epoll = epoll_create1(EPOLL_CLOEXEC);
+	k->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (k->epoll < 0 || k->timer_fd < 0)
+		return err_set(e, errno, "making the loop's descriptors");
+	k->timer_watch = (struct watch){ .fd = k->timer_fd, .events = EPOLLIN, .fn = on_timer };
+	r = watch_add(k, &k->timer_watch);
+	if (r == 0)
+		r = watch_add(k, &en->zygote_watch);
+	for (int i = 0; r == 0 && i < BLANKS_READY; i++)
+		r = blank_ask(en);
+	return r < 0 ? err_set(e, -r, "asking for the first process") : 0;
+}
+
+void engine_loop(struct kernel *k)
+{
+	struct epoll_event ev[16];
+
+	for (;;) {
+		int n = epoll_wait(k->epoll, ev, 16, -1);
+
+		if (n < 0)
+			continue;
+		kernel_lock(k);
+		for (int i = 0; i < n; i++) {
+			struct watch *w = ev[i].data.ptr;
+
+			w->fn(k, w, ev[i].events);
+		}
+		if (k->over) {
+			kernel_unlock(k);
+			return;
+		}
+		engine_end(k);
+	}
+}

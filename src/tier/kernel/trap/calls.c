@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/trap/calls.c - what the shim asks.
+ *
+ * Owns:  nothing.
+ * Rules: each is harmless from anyone, at any time, twice.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#include "base/ckd.h"
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/calls.h"
+#include "tier/kernel/trap/engine.h"
+
+/* Only a process that is not in our books yet has a use for these. */
+static long shim_nothing(struct task *t, const uint64_t *a)
+{
+	return -EINVAL;
+}
+
+/* Settling does the work: signals become an order, a stop waits. */
+static long shim_ask(struct task *t, const uint64_t *a)
+{
+	return 0;
+}
+
+static long shim_fault(struct task *t, const uint64_t *a)
+{
+	union gsiginfo info;
+	struct slot *at = NULL;
+	uint32_t sig;
+
+	if (!t->host ||
+		guest_read_u32(t, GVA(t->host->slot + (uint64_t)&at->fault.sig), &sig) < 0 ||
+		guest_read(t, &info, GVA(t->host->slot + (uint64_t)&at->fault.info), sizeof(info)) <
+			0)
+		sig = 0;
+	if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL && sig != SIGTRAP) {
+		memset(&info, 0, sizeof(info));
+		sig = SIGSEGV;
+	}
+	info.signo = (int32_t)sig;
+	signal_force(t, (int)sig, &info);
+	return 0;
+}
+
+/* The parent's side: the clone failed, or the child has its memory until it execs or ends. */
+static long shim_forked(struct task *t, const uint64_t *a)
+{
+	struct task *child = task_find(t->k, (int32_t)a[0]);
+	int64_t r = (int64_t)a[1];
+
+	if (!child || child->proc->parent != t->proc || t->wait_child != (int32_t)a[0]) {
+		/* A thread that could not be made, or a child that is gone already. */
+		if (child && child->embryo && child->proc == t->proc && r < 0 &&
+			t->wait_child == (int32_t)a[0])
+			task_exit(child, 0);
+		return 0;
+	}
+	if (r < 0) {
+		if (child->embryo)
+			task_abandon(child);
+		return 0;
+	}
+	if (!child->proc->vfork_waits || child->proc->state != PROC_LIVE)
+		return 0;
+	wait_on(t, &child->proc->exit_queue, 0);
+	return SYS_BLOCK; /* only the child's end ends it: a signal waits */
+}
+
+static long shim_sigreturn(struct task *t, const uint64_t *a)
+{
+	signal_set_mask(t, a[0]);
+	t->altstack.sp = a[1];
+	t->altstack.flags = (uint32_t)a[2] & (1u << 31);
+	t->altstack.size = a[2] & 2 ? 0 : a[3];
+	return t->host ? (long)t->host->slot : 0;
+}
+
+static long shim_exec_failed(struct task *t, const uint64_t *a)
+{
+	proc_exit(t->proc, SIGKILL);
+	return 0;
+}
+
+static const struct sys_row rows[] = {
+	[SHIM_BLANK - SHIM_CALL_FIRST] = { "shim_blank", shim_nothing, SYS_FULL, "" },
+	[SHIM_ASK - SHIM_CALL_FIRST] = { "shim_ask", shim_ask, SYS_FULL, "" },
+	[SHIM_FAULT - SHIM_CALL_FIRST] = { "shim_fault", shim_fault, SYS_FULL, "" },
+	[SHIM_HELLO - SHIM_CALL_FIRST] = { "shim_hello", shim_nothing, SYS_FULL, "" },
+	[SHIM_FORKED - SHIM_CALL_FIRST] = { "shim_forked", shim_forked, SYS_FULL, "" },
+	[SHIM_SIGRETURN - SHIM_CALL_FIRST] = { "shim_sigreturn", shim_sigreturn, SYS_FULL, "" },
+	[SHIM_EXEC_FAILED -
+		SHIM_CALL_FIRST] = { "shim_exec_failed", shim_exec_failed, SYS_FULL, "" },
+};
+
+const struct sys_row *shim_row(int64_t nr)
+{
+	_Static_assert(ARRAY_LEN(rows) == SHIM_CALL_END - SHIM_CALL_FIRST, "one row each");
+	return &rows[nr - SHIM_CALL_FIRST];
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_TRAP_ENGINE_H
+#define WARD_TIER_KERNEL_TRAP_ENGINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/shim/shim.h"
+
+/*
+ * The host side of a sandbox: listeners, host processes and threads, replies. The rest of the
+ * kernel sees only struct engine_ops. All under the kernel lock, except what a section's end sends.
+ */
+enum { BLANKS_READY = 2, OUT_MAX = 64, HOST_HASH = 1024 };
+
+/* A listener, and the thread that reads it. Everybody who was forked without exec shares one. */
+struct trap {
+	struct kernel *k;
+	int fd;
+	unsigned users; /* host processes */
+	pthread_t thread;
+};
+
+struct host_proc {
+	struct watch watch; /* its pidfd: readable when it is dead */
+	struct kernel *k;
+	struct trap *trap;
+	struct proc *proc; /* NULL: blank, or already over */
+	pid_t pid;
+	struct host_proc *next; /* ready blanks */
+	uint64_t blank_notif;
+	bool killed;
+};
+
+struct host_task {
+	struct task *task;
+	struct host_proc *hp;
+	struct trap *trap;
+	pid_t tid;
+	uint64_t slot;
+	uint64_t notif;
+	bool in_call;
+	struct host_task *next; /* hash by tid */
+};
+
+/* What leaves when the lock is given back. */
+struct out {
+	int fd; /* listener */
+	uint64_t id;
+	int64_t val;
+	uint32_t flags;           /* SECCOMP_USER_NOTIF_FLAG_CONTINUE */
+	pid_t kick_pid, kick_tid; /* first a signal; 0: none */
+	struct {
+		int src, at; /* src: ours, closed after */
+	} add[2];
+	unsigned add_count;
+	bool no_reply;
+};
+
+struct engine {
+	struct kernel *k;
+	int zygote; /* socket */
+	struct watch zygote_watch;
+	struct host_proc *blanks;
+	unsigned blank_count, blank_asked;
+	struct wait_queue blank_queue;
+	struct host_task *hash[HOST_HASH];
+	struct out out[OUT_MAX];
+	unsigned out_count;
+	uint64_t vdso; /* AT_SYSINFO_EHDR, the same in every guest */
+	uint64_t hwcap, hwcap2, minsigstksz, clktck;
+	int wake_fd;
+	int fail; /* why no blank can be made; 0: fine */
+};
+
+static inline struct engine *engine_of(struct kernel *k)
+{
+	return k->engine_state;
+}
+
+/* blank.c: where time lives in this address space; while /proc is in sight. */
+int engine_look(struct kernel *k, struct err *e);
+/* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
+int engine_start(struct kernel *k, struct err *e);
+void engine_loop(struct kernel *k);
+/* A section: lock; ...; engine_end(): woken calls go on, the dead are freed, replies leave. */
+void engine_end(struct kernel *k);
+
+/* blank.c */
+int blank_ask(struct engine *e);
+int zygote_start(struct engine *e, struct err *err);
+void zygote_readable(struct kernel *k, struct watch *w, unsigned events);
+
+/* host.c: host processes and tasks */
+struct host_task *host_find(struct engine *e, pid_t tid);
+struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot);
+void host_drop(struct engine *e, struct host_task *ht);
+struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
+void host_proc_kill(struct host_proc *hp);
+extern const struct mm_ops host_mm_ops;
+int shim_slot_alloc(struct mm *mm, uint64_t *ret);
+void shim_slot_free(struct mm *mm, uint64_t slot);
+
+/* notify.c */
+int trap_start(struct trap *trap, struct err *e);
+extern const struct engine_ops engine_ops;
+struct out *engine_out(struct engine *e);
+/* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */
+bool order_write(struct task *t, const void *slot, size_t len);
+
+/* The image of an execve, as task/exec.c has worked it out. */
+struct exec_plan {
+	int fds[2]; /* host descriptors of the file and its interpreter; -1: none */
+	struct shim_step steps[STEPS_MAX];
+	unsigned step_count;
+	uint64_t entry, sp;
+	uint8_t *stack; /* the bytes from @sp on */
+	size_t stack_len;
+	uint64_t stack_base, stack_size;
+	uint64_t mm_map[14];
+};
+enum { EXEC_FD = 60000 };
+/* Moves @t into a ready blank. Only with engine_has_blank(). */
+int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm);
+bool engine_has_blank(struct kernel *k);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/trap/exec.c - a task moves into a blank host process.
+ *
+ * Owns:  nothing.
+ * Rules: the old host process is killed, never answered; so vfork's parent, other threads and what
+ *        the old memory held need no care.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <linux/prctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
+
+/* New stacks are written here and copied by the shim once theirs is mapped. */
+#define STAGE (SLOT_BASE + SLOT_SIZE * (SLOT_COUNT - 256))
+#define STAGE_MAX (SLOT_SIZE * 255)
+
+bool engine_has_blank(struct kernel *k)
+{
+	return engine_of(k)->blanks != NULL;
+}
+
+static int write_order(pid_t pid, const struct exec_plan *plan)
+{
+	struct slot *s = calloc(1, sizeof(*s));
+	struct iovec from[2] = { { s, sizeof(*s) }, { plan->stack, plan->stack_len } };
+	struct iovec to[2] = { { (void *)SLOT_BASE, sizeof(*s) },
+		{ (void *)STAGE, plan->stack_len } };
+	uint64_t map_at = SLOT_BASE + offsetof(struct slot, exec.map);
+	ssize_t want = (ssize_t)(sizeof(*s) + plan->stack_len);
+	unsigned n = plan->step_count;
+	ssize_t r;
+
+	if (!s)
+		return -ENOMEM;
+	if (n + 5 > STEPS_MAX || plan->stack_len > STAGE_MAX) {
+		free(s);
+		return -E2BIG;
+	}
+	s->order = ORDER_EXEC;
+	s->exec.rip = plan->entry;
+	s->exec.rsp = plan->sp;
+	memcpy(s->exec.map, plan->mm_map, sizeof(s->exec.map));
+	memcpy(s->steps, plan->steps, n * sizeof(s->steps[0]));
+	s->steps[n++] = (struct shim_step){ STEP_COPY, { plan->sp, STAGE, plan->stack_len } };
+	s->steps[n++] = (struct shim_step){ SYS_madvise,
+		{ STAGE, (plan->stack_len + 4095) & ~4095ULL, MADV_DONTNEED } };
+	s->steps[n++] = (struct shim_step){ SYS_prctl,
+		{ PR_SET_MM, PR_SET_MM_MAP, map_at, sizeof(struct prctl_mm_map), 0 } };
+	s->steps[n++] = (struct shim_step){ SYS_arch_prctl, { 0x1002 /* SET_FS */, 0 } };
+	s->steps[n++] = (struct shim_step){ SYS_close_range, { 0, ~0U, 0 } };
+	s->step_count = n;
+	r = process_vm_writev(pid, from, 2, to, 2, 0);
+	free(s);
+	return r == want ? 0 : -ENOMEM;
+}
+
+static struct host_proc *take_blank(struct engine *e)
+{
+	struct host_proc *hp = e->blanks;
+
+	e->blanks = hp->next;
+	hp->next = NULL;
+	e->blank_count--;
+	if (e->blank_count + e->blank_asked < BLANKS_READY)
+		blank_ask(e);
+	return hp;
+}
+
+int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
+{
+	struct engine *e = engine_of(t->k);
+	struct host_proc *hp = take_blank(e), *old = t->proc->host;
+	struct host_task *ht = host_find(e, hp->pid), *old_ht = t->host;
+	struct out *o;
+	int r = ht ? write_order(hp->pid, plan) : -ESRCH;
+
+	if (r < 0) {
+		host_proc_kill(hp);
+		return r;
+	}
+	t->host = NULL; /* its slot goes with the old memory */
+	if (old_ht) {
+		if (t->mm && t->mm->refs > 1)
+			shim_slot_free(t->mm, old_ht->slot);
+		host_drop(e, old_ht);
+	}
+	proc_execed(t);
+	if (old) {
+		old->proc = NULL;
+		host_proc_kill(old);
+	}
+	hp->proc = t->proc;
+	t->proc->host = hp;
+	ht->task = t;
+	t->host = ht;
+	mm_unref(t->mm);
+	t->mm = mm;
+	mm->host_pid = hp->pid;
+	o = engine_out(e);
+	o->fd = hp->trap->fd;
+	o->id = hp->blank_notif;
+	for (int i = 0; i < 2; i++) {
+		if (plan->fds[i] < 0)
+			continue;
+		o->add[o->add_count].src = plan->fds[i];
+		o->add[o->add_count++].at = i;
+	}
+	return 0;
+}

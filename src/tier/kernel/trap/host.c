@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/trap/host.c - the host processes and threads behind guests, and their memory.
+ *
+ * Owns:  struct host_proc, struct host_task, the slots of a memory.
+ * Rules: under the kernel lock. A host process is named by its pidfd; a bare number is only used
+ * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
+
+static struct host_task **bucket(struct engine *e, pid_t tid)
+{
+	return &e->hash[(unsigned)tid % HOST_HASH];
+}
+
+struct host_task *host_find(struct engine *e, pid_t tid)
+{
+	struct host_task *ht = *bucket(e, tid);
+
+	while (ht && ht->tid != tid)
+		ht = ht->next;
+	return ht;
+}
+
+struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot)
+{
+	struct host_task *ht = calloc(1, sizeof(*ht)), *old = host_find(e, tid);
+
+	if (!ht)
+		return NULL;
+	if (old) { /* the number has come round: whoever had it is dead */
+		if (old->task)
+			old->task->host = NULL;
+		host_drop(e, old);
+	}
+	ht->hp = hp;
+	ht->trap = hp->trap;
+	ht->tid = tid;
+	ht->slot = slot;
+	ht->next = *bucket(e, tid);
+	*bucket(e, tid) = ht;
+	return ht;
+}
+
+void host_drop(struct engine *e, struct host_task *ht)
+{
+	struct host_task **pp = bucket(e, ht->tid);
+
+	while (*pp && *pp != ht)
+		pp = &(*pp)->next;
+	if (*pp)
+		*pp = ht->next;
+	free(ht);
+}
+
+/* PIDFD_GET_INFO knows the status of a process that is not our child; from Linux 6.15 on. */
+static int status_of(int pidfd)
+{
+	struct {
+		uint64_t mask, cgroup;
+		uint32_t ids[15];
+		int32_t exit_code;
+		uint32_t more[8];
+	} info = { .mask = 1 << 3 };
+
+	_Static_assert(sizeof(info) >= 64, "PIDFD_INFO_SIZE_VER0");
+	if (ioctl(pidfd, _IOC(_IOC_READ | _IOC_WRITE, 0xFF, 11, 64 + 16), &info) == 0 &&
+		(info.mask & 8))
+		return *(int32_t *)((char *)&info + 60);
+	return SIGKILL;
+}
+
+static void on_death(struct kernel *k, struct watch *w, unsigned events)
+{
+	struct host_proc *hp = (struct host_proc *)w;
+	struct engine *e = engine_of(k);
+	struct host_proc **pp = &e->blanks;
+
+	watch_remove(k, w);
+	while (*pp && *pp != hp)
+		pp = &(*pp)->next;
+	if (*pp) { /* a blank that died before anyone used it */
+		*pp = hp->next;
+		e->blank_count--;
+	}
+	if (hp->proc) {
+		struct proc *p = hp->proc;
+		int status = hp->killed ? SIGKILL : status_of(w->fd);
+
+		hp->proc = NULL;
+		p->host = NULL;
+		if (p->state == PROC_LIVE)
+			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
+	}
+	close(w->fd);
+	hp->trap->users--;
+	free(hp);
+}
+
+struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid)
+{
+	struct host_proc *hp = calloc(1, sizeof(*hp));
+
+	if (!hp)
+		return NULL;
+	hp->k = k;
+	hp->trap = trap;
+	hp->pid = pid;
+	hp->watch.fn = on_death;
+	hp->watch.events = EPOLLIN;
+	hp->watch.fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (hp->watch.fd < 0 || watch_add(k, &hp->watch) < 0) {
+		if (hp->watch.fd >= 0)
+			close(hp->watch.fd);
+		free(hp);
+		return NULL;
+	}
+	trap->users++;
+	return hp;
+}
+
+void host_proc_kill(struct host_proc *hp)
+{
+	hp->killed = true;
+	syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
+}
+
+static ssize_t host_mm_read(struct mm *mm, void *dst, uint64_t src, size_t len)
+{
+	struct iovec to = { dst, len }, from = { (void *)(uintptr_t)src, len };
+
+	return mm->host_pid > 1 ? process_vm_readv(mm->host_pid, &to, 1, &from, 1, 0) : -1;
+}
+
+static ssize_t host_mm_write(struct mm *mm, uint64_t dst, const void *src, size_t len)
+{
+	struct iovec from = { (void *)(uintptr_t)src, len }, to = { (void *)(uintptr_t)dst, len };
+
+	return mm->host_pid > 1 ? process_vm_writev(mm->host_pid, &from, 1, &to, 1, 0) : -1;
+}
+
+const struct mm_ops host_mm_ops = { host_mm_read, host_mm_write };
+
+/* Slot 0 is the first thread's; the rest are handed out as threads come. */
+int shim_slot_alloc(struct mm *mm, uint64_t *ret)
+{
+	if (!mm->slots) {
+		mm->slots = calloc(SLOT_COUNT, 1);
+		if (!mm->slots)
+			return -ENOMEM;
+		mm->slots[0] = 1;
+	}
+	for (unsigned n = 0; n < SLOT_COUNT; n++) {
+		unsigned i = (mm->slot_next + n) % SLOT_COUNT;
+
+		if (mm->slots[i])
+			continue;
+		mm->slots[i] = 1;
+		mm->slot_next = i + 1;
+		*ret = SLOT_BASE + i * SLOT_SIZE;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+void shim_slot_free(struct mm *mm, uint64_t slot)
+{
+	uint64_t i = (slot - SLOT_BASE) / SLOT_SIZE;
+
+	if (mm->slots && i < SLOT_COUNT)
+		mm->slots[i] = 0;
+}

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/trap/notify.c - how a guest's call arrives, and how its answer leaves.
+ *
+ * Owns:  the threads behind listeners; the outbox.
+ * Rules: a reply is never sent with the lock held. Everything in a notification is the guest's
+ * word: the number, the arguments, even that it comes from the shim.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/deliver.h"
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
+
+#ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
+#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#endif
+enum { SYNC_WAKE_UP = 1 };
+
+static void send_out(struct out *o)
+{
+	struct seccomp_notif_resp resp = { .id = o->id, .val = o->val, .flags = o->flags };
+
+	for (unsigned i = 0; i < o->add_count; i++) {
+		struct seccomp_notif_addfd add = { .id = o->id,
+			.flags = SECCOMP_ADDFD_FLAG_SETFD,
+			.srcfd = (uint32_t)o->add[i].src,
+			.newfd = (uint32_t)o->add[i].at };
+
+		if (ioctl(o->fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 && errno != ENOENT) {
+			resp.flags = 0;
+			resp.val = -errno;
+		}
+		close(o->add[i].src);
+	}
+	if (o->kick_tid > 1)
+		syscall(SYS_tgkill, o->kick_pid, o->kick_tid, KICK_SIGNAL);
+	if (o->no_reply)
+		return;
+	/* A negative value goes as an error: the host does not look at it either way. */
+	if (resp.val < 0 && resp.val >= -4095 && !resp.flags) {
+		resp.error = (int32_t)resp.val;
+		resp.val = 0;
+	}
+	ioctl(o->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+}
+
+struct out *engine_out(struct engine *e)
+{
+	struct out *o;
+
+	if (e->out_count == OUT_MAX) { /* rare: a crowd was woken at once */
+		for (unsigned i = 0; i < OUT_MAX; i++)
+			send_out(&e->out[i]);
+		e->out_count = 0;
+	}
+	o = &e->out[e->out_count++];
+	memset(o, 0, sizeof(*o));
+	return o;
+}
+
+void engine_end(struct kernel *k)
+{
+	struct engine *e = engine_of(k);
+	struct out out[OUT_MAX];
+	unsigned n;
+
+	kernel_run_ready(k);
+	kernel_bury(k);
+	n = e->out_count;
+	memcpy(out, e->out, n * sizeof(out[0]));
+	e->out_count = 0;
+	kernel_unlock(k);
+	for (unsigned i = 0; i < n; i++)
+		send_out(&out[i]);
+}
+
+bool order_write(struct task *t, const void *slot, size_t len)
+{
+	return t->mm->ops->write(t->mm, t->host->slot, slot, len) == (ssize_t)len;
+}
+
+/* The handler that task/deliver.c picked, as an order. */
+static bool write_signal(struct task *t)
+{
+	struct deliver *d = &t->deliver;
+	struct {
+		uint32_t order, more;
+		struct shim_signal s;
+	} o = { .order = ORDER_SIGNAL, .more = signal_pending(t) };
+
+	o.s.handler = d->act.handler;
+	o.s.mask = d->old_mask;
+	o.s.sig = (uint64_t)d->sig;
+	o.s.alt_sp = t->altstack.sp;
+	o.s.alt_size = t->altstack.size;
+	o.s.alt_flags = t->altstack.flags;
+	o.s.on_alt = (d->act.flags & SA_ONSTACK) != 0;
+	o.s.restart = d->restart;
+	memcpy(o.s.info, &d->info, sizeof(o.s.info));
+	d->sig = 0;
+	return order_write(t, &o, sizeof(o));
+}
+
+static void finish(struct task *t)
+{
+	struct engine *e = engine_of(t->k);
+	struct host_task *ht = t->host;
+	struct call *c = &t->call;
+	struct out *o;
+
+	if (t->state == TASK_DEAD || !ht || !ht->in_call)
+		return;
+	ht->in_call = false;
+	o = engine_out(e);
+	o->fd = ht->trap->fd;
+	o->id = ht->notif;
+	o->val = c->ret;
+	if (c->go_native) {
+		o->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+		if (c->map_fd > 0) {
+			o->add[0].src = c->map_fd - 1;
+			o->add[0].at = (int)c->args[4];
+			o->add_count = 1;
+		}
+		c->map_fd = 0;
+		c->go_native = false;
+	}
+	if (t->deliver.sig) {
+		/* A task in the middle of a shim call reads the order itself. */
+		if (!write_signal(t)) {
+			proc_exit(t->proc, SIGSEGV);
+			return;
+		}
+		if (c->nr != SHIM_ASK && c->nr != SHIM_FAULT) {
+			o->kick_pid = ht->hp->pid;
+			o->kick_tid = ht->tid;
+		}
+	} else if (c->ordered) {
+		if (c->map_fd > 0) {
+			o->add[0].src = c->map_fd - 1;
+			o->add[0].at = c->map_at;
+			o->add_count = 1;
+			c->map_fd = 0;
+		}
+		o->kick_pid = ht->hp->pid;
+		o->kick_tid = ht->tid;
+	}
+	c->ordered = false;
+	if (signal_pending(t) && !o->kick_tid && c->nr != SHIM_ASK && c->nr != SHIM_FAULT) {
+		o->kick_pid = ht->hp->pid;
+		o->kick_tid = ht->tid;
+	}
+}
+
+static void kick(struct task *t)
+{
+	struct host_task *ht = t->host;
+	struct out *o;
+
+	if (!ht || ht->in_call)
+		return; /* the end of its call looks for signals */
+	o = engine_out(engine_of(t->k));
+	o->no_reply = true;
+	o->kick_pid = ht->hp->pid;
+	o->kick_tid = ht->tid;
+}
+
+static void kill_proc(struct proc *p)
+{
+	struct host_proc *hp = p->host;
+
+	if (!hp)
+		return; /* not born yet: its hello is refused */
+	hp->proc = NULL;
+	p->host = NULL;
+	host_proc_kill(hp);
+}
+
+static void release(struct task *t)
+{
+	struct host_task *ht = t->host;
+
+	if (!ht)
+		return;
+	t->host = NULL;
+	if (t->mm)
+		shim_slot_free(t->mm, ht->slot);
+	host_drop(engine_of(t->k), ht);
+}
+
+/* exit(2): the host clears the thread's word and wakes who joins it; where the word was set by a
+ * call that we answered, the shim does. */
+static void leave(struct task *t)
+{
+	struct host_task *ht = t->host;
+	struct {
+		uint32_t order, more;
+		uint64_t word;
+	} exit_order = { .order = ORDER_EXIT, .word = t->clear_tid };
+	struct out *o;
+
+	if (!ht || !ht->in_call)
+		return;
+	ht->in_call = false;
+	o = engine_out(engine_of(t->k));
+	o->fd = ht->trap->fd;
+	o->id = ht->notif;
+	o->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	if (t->clear_tid && order_write(t, &exit_order, sizeof(exit_order))) {
+		o->flags = 0;
+		o->kick_pid = ht->hp->pid;
+		o->kick_tid = ht->tid;
+	}
+}
+
+const struct engine_ops engine_ops = {
+	.finish = finish, .kick = kick, .kill = kill_proc, .leave = leave, .release = release
+};
+
+static void refuse(struct engine *e, struct trap *trap, uint64_t id)
+{
+	struct out *o = engine_out(e);
+
+	o->fd = trap->fd;
+	o->id = id;
+	o->val = -ENOSYS;
+}
+
+/* A blank is there. Its notification stays unanswered until it gets an image. */
+static bool blank_ready(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
+{
+	struct host_task *ht = host_find(e, (pid_t)n->pid);
+	struct host_proc *hp = ht ? ht->hp : NULL;
+
+	if (!hp || hp->proc || ht->task || hp->blank_notif || hp->killed)
+		return false;
+	hp->blank_notif = n->id;
+	hp->next = e->blanks;
+	e->blanks = hp;
+	e->blank_count++;
+	wait_wake(&e->blank_queue, 0);
+	return true;
+}
+
+/* A new task has come up: its token says which. */
+static bool hello(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
+{
+	struct task *t = task_find(e->k, (int32_t)n->data.args[0]);
+	struct host_proc *hp;
+	struct host_task *ht;
+
+	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || host_find(e, (pid_t)n->pid))
+		return false;
+	hp = t->proc->host;
+	if (!hp) { /* the first thread of a new process */
+		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
+		if (!hp)
+			return false;
+		hp->proc = t->proc;
+		t->proc->host = hp;
+	}
+	ht = host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
+	if (!ht)
+		return false;
+	ht->task = t;
+	ht->trap = trap;
+	ht->notif = n->id;
+	ht->in_call = true;
+	t->host = ht;
+	t->embryo = false;
+	if (t->mm->host_pid == 0)
+		t->mm->host_pid = hp->pid;
+	ktimer_clear(e->k, &t->embryo_timer);
+	if (t->child_settid)
+		guest_write_u32(t, GVA(t->child_settid), (uint32_t)t->tid);
+	t->call.nr = SHIM_HELLO;
+	t->call.ret = 0;
+	finish(t);
+	return true;
+}
+
+static void handle(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
+{
+	struct host_task *ht = host_find(e, (pid_t)n->pid);
+	struct task *t = ht ? ht->task : NULL;
+	uint64_t args[6];
+
+	if (!t) {
+		if (!(n->data.nr == SHIM_BLANK && blank_ready(e, trap, n)) &&
+			!(n->data.nr == SHIM_HELLO && hello(e, trap, n)))
+			refuse(e, trap, n->id);
+		return;
+	}
+	if (t->call.active || ht->in_call) {
+		/* The host cancelled its last one (a kick came first): forget that too. */
+		call_drop(t);
+	}
+	ht->in_call = true;
+	ht->notif = n->id;
+	for (int i = 0; i < 6; i++)
+		args[i] = n->data.args[i];
+	if (call_begin(t, n->data.nr, args))
+		finish(t);
+}
+
+static bool is_over(struct trap *trap)
+{
+	struct pollfd p = { .fd = trap->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
+}
+
+static void *trap_main(void *arg)
+{
+	struct trap *trap = arg;
+	struct kernel *k = trap->k;
+	struct seccomp_notif n;
+
+	for (;;) {
+		memset(&n, 0, sizeof(n));
+		if (ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0) {
+			if (errno != EINTR && is_over(trap))
+				break;
+			continue;
+		}
+		kernel_lock(k);
+		handle(engine_of(k), trap, &n);
+		engine_end(k);
+	}
+	/* Whoever still has it in its books (a process that is being buried) must not see it go. */
+	for (;;) {
+		kernel_lock(k);
+		if (trap->users == 0)
+			break;
+		kernel_unlock(k);
+		usleep(1000);
+	}
+	kernel_unlock(k);
+	close(trap->fd);
+	free(trap);
+	return NULL;
+}
+
+int trap_start(struct trap *trap, struct err *e)
+{
+	pthread_attr_t attr;
+	int r;
+
+	ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP); /* older hosts: slower */
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, TRAP_STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	r = pthread_create(&trap->thread, &attr, trap_main, trap);
+	pthread_attr_destroy(&attr);
+	return r ? err_set(e, r, "starting a thread of the kernel process") : 0;
+}

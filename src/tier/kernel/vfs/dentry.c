@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/vfs/dentry.c - the tree of names and its cache.
+ *
+ * Owns:  every dentry, the hash table, the list of those that nobody holds.
+ * Rules: under the kernel lock. Nothing here recurses: a guest may make directories as deep as it
+ *        likes.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/limits.h"
+#include "tier/kernel/vfs/notify.h"
+
+static uint32_t hash_name(const struct dentry *parent, const char *name, size_t len)
+{
+	uint64_t h = (uint64_t)(uintptr_t)parent * 0x9e3779b97f4a7c15u;
+
+	for (size_t i = 0; i < len; i++)
+		h = (h ^ (unsigned char)name[i]) * 0x100000001b3u;
+	return (uint32_t)(h ^ h >> 32);
+}
+
+static struct vfs_state *vfs_of(const struct dentry *d)
+{
+	return d->sb->k->vfs;
+}
+
+static void lru_remove(struct dentry *d)
+{
+	if (!(d->flags & DENTRY_IN_LRU))
+		return;
+	d->lru_next->lru_prev = d->lru_prev;
+	d->lru_prev->lru_next = d->lru_next;
+	d->flags &= (uint16_t)~DENTRY_IN_LRU;
+	vfs_of(d)->cached--;
+}
+
+static void lru_add(struct dentry *d)
+{
+	struct dentry *head = &vfs_of(d)->lru;
+
+	d->lru_next = head;
+	d->lru_prev = head->lru_prev;
+	head->lru_prev->lru_next = d;
+	head->lru_prev = d;
+	d->flags |= DENTRY_IN_LRU;
+	vfs_of(d)->cached++;
+}
+
+struct dentry *dentry_ref(struct dentry *d)
+{
+	if (d->refs++ == 0)
+		lru_remove(d);
+	return d;
+}
+
+static void unlink_child(struct dentry *d)
+{
+	if (d->next)
+		d->next->prev = d->prev;
+	if (d->prev)
+		d->prev->next = d->next;
+	else if (d->parent)
+		d->parent->children = d->next;
+	d->next = d->prev = NULL;
+}
+
+void dentry_unhash(struct dentry *d)
+{
+	struct dentry **at;
+
+	if (!(d->flags & DENTRY_HASHED))
+		return;
+	at = &vfs_of(d)->buckets[d->hash % DENTRY_BUCKETS];
+	while (*at != d)
+		at = &(*at)->hash_next;
+	*at = d->hash_next;
+	d->hash_next = NULL;
+	d->flags &= (uint16_t)~DENTRY_HASHED;
+	unlink_child(d);
+}
+
+void dentry_hash(struct dentry *d)
+{
+	struct dentry **at;
+
+	assert(!(d->flags & DENTRY_HASHED) && d->parent);
+	d->hash = hash_name(d->parent, d->name, d->len);
+	at = &vfs_of(d)->buckets[d->hash % DENTRY_BUCKETS];
+	d->hash_next = *at;
+	*at = d;
+	d->flags |= DENTRY_HASHED;
+	d->prev = NULL;
+	d->next = d->parent->children;
+	if (d->next)
+		d->next->prev = d;
+	d->parent->children = d;
+}
+
+/* Frees @d, which nobody holds, and returns the parent, which has lost a reference. */
+static struct dentry *dentry_free(struct dentry *d)
+{
+	struct dentry *parent = d->parent;
+
+	lru_remove(d);
+	dentry_unhash(d);
+	if (d->inode && d->inode->nlink == 0)
+		notify_inode(d->sb->k, d->inode, IN_DELETE_SELF);
+	inode_unref(d->inode);
+	vfs_of(d)->dentries--;
+	free(d->name);
+	free(d);
+	return parent;
+}
+
+void dentry_unref(struct dentry *d)
+{
+	while (d && --d->refs == 0) {
+		if ((d->flags & DENTRY_HASHED) && !(d->sb->flags & SB_NO_CACHE)) {
+			struct vfs_state *v = vfs_of(d);
+
+			lru_add(d);
+			if (v->cached > DENTRIES_CACHED_MAX)
+				dentry_shrink(v, DENTRIES_CACHED_MAX * 7 / 8);
+			return;
+		}
+		d = dentry_free(d);
+	}
+}
+
+void dentry_shrink(struct vfs_state *v, unsigned keep)
+{
+	while (v->cached > keep) {
+		struct dentry *parent = dentry_free(v->lru.lru_next);
+
+		/* One that nobody holds any more joins the end of the list, so this ends. */
+		if (parent && --parent->refs == 0) {
+			if (parent->flags & DENTRY_HASHED) {
+				lru_add(parent);
+			} else {
+				parent->refs = 1;
+				dentry_unref(parent);
+			}
+		}
+	}
+}
+
+struct dentry *dentry_find(struct dentry *parent, const char *name, size_t len)
+{
+	uint32_t hash = hash_name(parent, name, len);
+	struct dentry *d = vfs_of(parent)->buckets[hash % DENTRY_BUCKETS];
+
+	for (; d; d = d->hash_next)
+		if (d->hash == hash && d->parent == parent && d->len == len &&
+			memcmp(d->name, name, len) == 0)
+			return dentry_ref(d);
+	return NULL;
+}
+
+static struct dentry *dentry_new(struct super *sb, const char *name, size_t len)
+{
+	struct vfs_state *v = sb->k->vfs;
+	struct dentry *d = NULL;
+
+	if (v->dentries - v->cached >= DENTRIES_MAX)
+		return NULL;
+	d = calloc(1, sizeof(*d));
+	if (d)
+		d->name = malloc(len + 1);
+	if (!d || !d->name) {
+		free(d);
+		return NULL;
+	}
+	memcpy(d->name, name, len);
+	d->name[len] = '\0';
+	d->len = (uint16_t)len;
+	d->refs = 1;
+	d->sb = sb;
+	v->dentries++;
+	return d;
+}
+
+struct dentry *dentry_create(struct dentry *parent, const char *name, size_t len)
+{
+	struct dentry *d = dentry_new(parent->sb, name, len);
+
+	if (d)
+		d->parent = dentry_ref(parent);
+	return d;
+}
+
+struct dentry *dentry_create_root(struct super *sb, struct inode *root)
+{
+	struct dentry *d = dentry_new(sb, "", 0);
+
+	if (d)
+		d->inode = root;
+	return d;
+}
+
+void dentry_pin(struct dentry *d)
+{
+	if (d->flags & DENTRY_PINNED)
+		return;
+	dentry_ref(d);
+	d->flags |= DENTRY_PINNED;
+}
+
+void dentry_unpin(struct dentry *d)
+{
+	if (!(d->flags & DENTRY_PINNED))
+		return;
+	d->flags &= (uint16_t) ~(DENTRY_PINNED | DENTRY_WHITEOUT);
+	dentry_unref(d);
+}
+
+int dentry_move(struct dentry *d, struct dentry *parent, const char *name)
+{
+	bool hashed = d->flags & DENTRY_HASHED;
+	struct dentry *old = d->parent;
+	size_t len = strlen(name);
+	char *copy = malloc(len + 1);
+
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, name, len + 1);
+	dentry_unhash(d);
+	free(d->name);
+	d->name = copy;
+	d->len = (uint16_t)len;
+	d->parent = dentry_ref(parent);
+	if (hashed)
+		dentry_hash(d);
+	dentry_unref(old);
+	return 0;
+}
+
+void dentry_swap(struct dentry *a, struct dentry *b)
+{
+	struct dentry *parent = a->parent;
+	bool ha = a->flags & DENTRY_HASHED, hb = b->flags & DENTRY_HASHED;
+	char *name = a->name;
+	uint16_t len = a->len;
+
+	dentry_unhash(a);
+	dentry_unhash(b);
+	a->name = b->name;
+	a->len = b->len;
+	a->parent = b->parent;
+	b->name = name;
+	b->len = len;
+	b->parent = parent;
+	if (ha)
+		dentry_hash(a);
+	if (hb)
+		dentry_hash(b);
+}
+
+void dentry_delete(struct dentry *d)
+{
+	d->flags |= DENTRY_DELETED;
+	dentry_unhash(d);
+	dentry_unpin(d);
+}
+
+bool dentry_is_below(const struct dentry *d, const struct dentry *above)
+{
+	for (; d; d = d->parent)
+		if (d == above)
+			return true;
+	return false;
+}
+
+struct super *super_create(
+	struct kernel *k, const struct super_ops *ops, unsigned flags, void *priv)
+{
+	struct super *sb = calloc(1, sizeof(*sb));
+
+	if (!sb)
+		return NULL;
+	sb->refs = 1;
+	sb->ops = ops;
+	sb->k = k;
+	sb->flags = flags;
+	sb->priv = priv;
+	sb->dev = ++k->vfs->last_dev;
+	sb->next = k->vfs->supers;
+	k->vfs->supers = sb;
+	return sb;
+}
+
+void super_unref(struct super *sb)
+{
+	struct super **at;
+
+	if (!sb || --sb->refs)
+		return;
+	at = &sb->k->vfs->supers;
+	while (*at != sb)
+		at = &(*at)->next;
+	*at = sb->next;
+	dentry_unref(sb->root);
+	if (sb->ops->release)
+		sb->ops->release(sb);
+	free(sb);
+}
+
+struct mount *mount_create(struct kernel *k, struct super *sb, const struct path *at,
+	unsigned flags, const char *source)
+{
+	struct mount *m = calloc(1, sizeof(*m)), **last = &k->vfs->mounts;
+
+	if (!m) {
+		super_unref(sb);
+		return NULL;
+	}
+	m->refs = 1;
+	m->id = ++k->vfs->last_mount_id;
+	m->flags = flags;
+	m->sb = sb;
+	m->root = dentry_ref(sb->root);
+	m->source = source;
+	if (at) {
+		m->parent = at->mnt;
+		m->point = dentry_ref(at->dentry);
+		m->point->flags |= DENTRY_MOUNTED;
+	}
+	while (*last)
+		last = &(*last)->next;
+	*last = m;
+	return m;
+}
+
+struct mount *mount_at(const struct mount *m, const struct dentry *d)
+{
+	struct mount *found = NULL;
+
+	if (!(d->flags & DENTRY_MOUNTED))
+		return NULL;
+	for (struct mount *at = d->sb->k->vfs->mounts; at; at = at->next)
+		if (at->parent == m && at->point == d)
+			found = at; /* the newest hides those below */
+	return found;
+}
+
+void guest_mounts_done(struct vfs_state *v)
+{
+	for (struct mount *m = v->mounts; m; m = m->next) {
+		dentry_unref(m->root);
+		dentry_unref(m->point);
+		m->root = m->point = NULL;
+	}
+	while (v->mounts) {
+		struct mount *m = v->mounts;
+
+		v->mounts = m->next;
+		super_unref(m->sb);
+		free(m);
+	}
+}
+
+void dentries_done(struct vfs_state *v)
+{
+	for (unsigned b = 0; b < DENTRY_BUCKETS; b++) {
+		struct dentry *d = v->buckets[b];
+
+		while (d) {
+			if (!(d->flags & DENTRY_PINNED)) {
+				d = d->hash_next;
+				continue;
+			}
+			dentry_unpin(d);
+			d = v->buckets[b]; /* others may have gone with it */
+		}
+	}
+	dentry_shrink(v, 0);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/vfs/perm.c - who may do what with a file.
+ *
+ * Owns:  nothing.
+ * Rules: decides by the guest's credentials alone. They say nothing about the host.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/ops.h"
+
+int inode_permission(struct task *t, struct inode *i, int want)
+{
+	unsigned mode = i->mode, bits;
+
+	want &= R_OK | W_OK | X_OK;
+	if (t->cred->fsuid == i->uid)
+		bits = mode >> 6;
+	else if (task_in_group(t, i->gid))
+		bits = mode >> 3;
+	else
+		bits = mode;
+	if (((unsigned)want & ~bits & 7) == 0)
+		return 0;
+	if (S_ISDIR(mode)) {
+		if (!(want & W_OK) && task_capable(t, CAP_DAC_READ_SEARCH))
+			return 0;
+		return task_capable(t, CAP_DAC_OVERRIDE) ? 0 : -EACCES;
+	}
+	if (want == R_OK && task_capable(t, CAP_DAC_READ_SEARCH))
+		return 0;
+	if ((!(want & X_OK) || (mode & 0111)) && task_capable(t, CAP_DAC_OVERRIDE))
+		return 0;
+	return -EACCES;
+}
+
+int mount_writable(struct path p)
+{
+	if ((p.mnt->flags & MOUNT_READ_ONLY) || (p.dentry->sb->flags & SB_READ_ONLY))
+		return -EROFS;
+	return 0;
+}
+
+bool inode_owner(struct task *t, const struct inode *i)
+{
+	return t->cred->fsuid == i->uid || task_capable(t, CAP_FOWNER);
+}
+
+/* A name in a sticky directory belongs to the file's owner and the directory's. */
+static bool sticky_forbids(struct task *t, const struct inode *dir, const struct inode *i)
+{
+	return (dir->mode & S_ISVTX) && t->cred->fsuid != i->uid && t->cred->fsuid != dir->uid &&
+	       !task_capable(t, CAP_FOWNER);
+}
+
+int may_create(struct task *t, struct path dir)
+{
+	int r = mount_writable(dir);
+
+	if (dir.dentry->flags & DENTRY_DELETED)
+		return -ENOENT;
+	return r < 0 ? r : inode_permission(t, dir.dentry->inode, W_OK | X_OK);
+}
+
+int may_delete(struct task *t, struct path dir, const struct dentry *d, bool want_dir)
+{
+	int r = inode_permission(t, dir.dentry->inode, W_OK | X_OK);
+
+	if (r < 0)
+		return r;
+	if (sticky_forbids(t, dir.dentry->inode, d->inode))
+		return -EPERM;
+	if (want_dir) {
+		if (!S_ISDIR(d->inode->mode))
+			return -ENOTDIR;
+	} else if (S_ISDIR(d->inode->mode)) {
+		return -EISDIR;
+	}
+	return 0;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_VFS_PIDFD_H
+#define WARD_TIER_KERNEL_VFS_PIDFD_H
+
+#include <stdint.h>
+
+struct task;
+struct proc;
+
+/* A new descriptor for @p in @t's table: its number, or -errno. Always close-on-exec. */
+int pidfd_install(struct task *t, struct proc *p, unsigned flags);
+/* The pid behind a descriptor; -EBADF when it is not one, -ESRCH when the process is gone. */
+int32_t pidfd_pid(struct task *t, int fd);
+
+#endif

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * vfs/vfs_test.c - the tree of a sandbox through its system calls, with a fake guest: layers under
+ * it, what is hidden and copied, procfs, locks, limits.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/ckd.h"
+#include "host/tree.h"
+#include "tier/kernel/fake.h"
+#include "tier/kernel/fs/tree.h"
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/vfs.h"
+
+static struct fake *g;
+static struct task *me;
+static char place[64];
+static gva_t text, other, out;
+
+/* A host file below the test's own directory. */
+static void host_file(const char *path, const char *contents, mode_t mode)
+{
+	char full[256];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s/%s", place, path);
+	fd = open(full, O_WRONLY | O_CREAT | O_TRUNC, mode);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, contents, strlen(contents)), strlen(contents));
+	close(fd);
+}
+
+static void host_dir(const char *path)
+{
+	char full[256];
+
+	snprintf(full, sizeof(full), "%s/%s", place, path);
+	assert_int_equal(mkdir(full, 0755), 0);
+}
+
+static int host_open_dir(const char *path)
+{
+	char full[256];
+	int fd;
+
+	snprintf(full, sizeof(full), "%s/%s", place, path);
+	fd = open(full, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void start(const int *layers, unsigned count, struct vfs_bind *binds, unsigned bind_count)
+{
+	struct vfs_setup setup = { layers, count, binds, bind_count, 0 };
+	struct err e = { 0 };
+
+	g = fake_create();
+	me = g->task;
+	g->k.store = host_open_dir("store");
+	assert_int_equal(vfs_init(&g->k, &setup, &e), 0);
+	fs_ctx_unref(me->fs);
+	me->fs = vfs_first_ctx(&g->k);
+	text = fake_alloc(g, 8192);
+	other = fake_alloc(g, 8192);
+	out = fake_alloc(g, 65536);
+}
+
+static void stop(void)
+{
+	int store = g->k.store, left = 0;
+	struct dirent *de;
+	DIR *d;
+
+	procs_done(&g->k);
+	vfs_done(&g->k);
+	d = fdopendir(store);
+	while ((de = readdir(d)))
+		left += de->d_name[0] != '.';
+	closedir(d);
+	assert_int_equal(left, 0); /* no contents stay behind */
+	kernel_done(&g->k);
+	free(g);
+	g = NULL;
+}
+
+static int begin(void **state)
+{
+	snprintf(place, sizeof(place), "/tmp/ward-vfs-XXXXXX");
+	assert_non_null(mkdtemp(place));
+	host_dir("store");
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct err e = { 0 };
+
+	if (g)
+		stop();
+	return tree_remove(place, &e);
+}
+
+static uint64_t put(gva_t at, const char *s)
+{
+	memcpy(fake_ptr(g, at), s, strlen(s) + 1);
+	return at.v;
+}
+
+#define P(s) put(text, s)
+#define P2(s) put(other, s)
+#define CALL(nr, ...) fake_call(me, SYS_##nr, __VA_ARGS__)
+
+static int open_at(const char *path, unsigned flags)
+{
+	return (int)CALL(openat, AT_FDCWD, P(path), flags, 0644);
+}
+
+static void write_file(const char *path, const char *s)
+{
+	int fd = open_at(path, O_WRONLY | O_CREAT | O_TRUNC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(CALL(write, fd, P2(s), strlen(s)), strlen(s));
+	assert_int_equal(CALL(close, fd), 0);
+}
+
+static const char *read_file(const char *path)
+{
+	int fd = open_at(path, O_RDONLY);
+	char *p = fake_ptr(g, out);
+	long n;
+
+	if (fd < 0)
+		return "(cannot open)";
+	n = CALL(read, fd, out.v, 60000);
+	assert_true(n >= 0);
+	p[n] = '\0';
+	CALL(close, fd);
+	return p;
+}
+
+/* The names in a directory, sorted by nobody: only asks whether one is there. */
+static bool lists(const char *dir, const char *name)
+{
+	int fd = open_at(dir, O_RDONLY | O_DIRECTORY);
+	bool found = false;
+	long n;
+
+	assert_true(fd >= 0);
+	while ((n = CALL(getdents64, fd, out.v, 4096)) > 0)
+		for (long at = 0; at < n;) {
+			struct dirent64 *d = (void *)((char *)fake_ptr(g, out) + at);
+
+			found = found || strcmp(d->d_name, name) == 0;
+			at += d->d_reclen;
+		}
+	assert_int_equal(n, 0);
+	CALL(close, fd);
+	return found;
+}
+
+static void test_empty_tree(void **state)
+{
+	start(NULL, 0, NULL, 0);
+	assert_int_equal(CALL(mkdir, P("/a"), 0755), 0);
+	write_file("/a/f", "hello");
+	assert_string_equal(read_file("/a/f"), "hello");
+	assert_int_equal(CALL(chdir, P("/a")), 0);
+	assert_string_equal(read_file("f"), "hello");
+	assert_string_equal(read_file("../a/./f"), "hello");
+	assert_int_equal(CALL(rmdir, P("/a")), -ENOTEMPTY);
+	assert_int_equal(CALL(unlink, P("f")), 0);
+	assert_int_equal(CALL(rmdir, P("/a")), 0);
+	assert_true(lists("/", "dev"));
+	assert_true(lists("/dev", "null"));
+	assert_int_equal(CALL(open, P("/dev/null"), O_RDWR, 0), 0);
+	assert_int_equal(CALL(write, 0, P2("x"), 1), 1);
+	assert_int_equal(CALL(read, 0, out.v, 1), 0);
+}
+
+static void test_proc(void **state)
+{
+	start(NULL, 0, NULL, 0);
+	assert_non_null(strstr(read_file("/proc/self/status"), "Pid:\t1\n"));
+	assert_non_null(strstr(read_file("/proc/mounts"), " /proc proc "));
+	assert_non_null(strstr(read_file("/proc/self/mountinfo"), " / / "));
+	assert_non_null(strstr(read_file("/proc/meminfo"), "MemTotal:"));
+	assert_non_null(strstr(read_file("/proc/cpuinfo"), "processor\t: 0"));
+	assert_string_equal(read_file("/proc/sys/kernel/ostype"), "Linux\n");
+	assert_string_equal(read_file("/sys/devices/system/node/online"), "0\n");
+	assert_true(lists("/proc", "1"));
+	assert_true(lists("/proc/self/task", "1"));
+	assert_int_equal(open_at("/dev/null", O_RDWR), 0);
+	assert_true(lists("/proc/self/fd", "0"));
+	assert_int_equal(CALL(readlink, P("/proc/self/fd/0"), out.v, 100), 9);
+	assert_memory_equal(fake_ptr(g, out), "/dev/null", 9);
+	assert_int_equal(open_at("/proc/self/fd/0", O_RDWR), 1);
+	assert_int_equal(open_at("/proc/1234567", O_RDONLY), -ENOENT);
+	assert_int_equal(open_at("/proc/self/fd/77", O_RDONLY), -ENOENT);
+	assert_int_equal(open_at("/proc/version", O_WRONLY), 2); /* root may */
+	assert_int_equal(CALL(write, 2, P2("x"), 1), -EIO);
+}
+
+static void make_layers(int layers[2])
+{
+	host_dir("low");
+	host_dir("low/d");
+	host_dir("low/both");
+	host_dir("low/closed");
+	host_file("low/d/f", "lower", 0644);
+	host_file("low/both/low", "l", 0644);
+	host_file("low/both/hidden", "never seen", 0644);
+	host_file("low/closed/x", "never seen", 0644);
+	host_file("low/x", "of the lower layer", 0755);
+	host_dir("up");
+	host_dir("up/both");
+	host_file("up/both/up", "u", 0644);
+	host_file("up/closed", "a file over a directory", 0644);
+	host_file("up/x", "of the upper layer", 0600);
+	layers[0] = host_open_dir("up");
+	layers[1] = host_open_dir("low");
+	/* A device 0:0 hides the name below. */
+	if (mknodat(layers[0], "both/hidden", S_IFCHR, makedev(0, 0)) < 0)
+		assert_int_equal(unlinkat(layers[1], "both/hidden", 0), 0);
+	assert_int_equal(symlinkat("d/f", layers[1], "link"), 0);
+	assert_int_equal(linkat(layers[1], "d/f", layers[1], "hard", 0), 0);
+}
+
+static void test_layers(void **state)
+{
+	int layers[2];
+
+	make_layers(layers);
+	start(layers, 2, NULL, 0);
+	assert_string_equal(read_file("/d/f"), "lower");
+	assert_string_equal(read_file("/link"), "lower");
+	assert_string_equal(read_file("/x"), "of the upper layer");
+	assert_string_equal(read_file("/closed"), "a file over a directory");
+	assert_int_equal(open_at("/closed/x", O_RDONLY), -ENOTDIR);
+	assert_true(lists("/both", "up"));
+	assert_true(lists("/both", "low"));
+	assert_false(lists("/both", "hidden"));
+	assert_int_equal(open_at("/both/hidden", O_RDONLY), -ENOENT);
+}
+
+static void test_changes_stay_above(void **state)
+{
+	int layers[2];
+
+	make_layers(layers);
+	start(layers, 2, NULL, 0);
+	write_file("/d/f", "changed");
+	assert_string_equal(read_file("/d/f"), "changed");
+	assert_string_equal(read_file("/hard"), "changed"); /* one file, two names */
+	assert_int_equal(CALL(unlink, P("/x")), 0);
+	assert_string_equal(read_file("/x"), "(cannot open)"); /* nor does the lower one show */
+	assert_false(lists("/", "x"));
+	assert_int_equal(CALL(mkdir, P("/x"), 0755), 0);
+	assert_true(lists("/", "x"));
+	assert_false(lists("/x", "f"));
+	assert_int_equal(CALL(rename, P("/both"), P2("/moved")), 0);
+	assert_string_equal(read_file("/moved/low"), "l");
+	assert_false(lists("/", "both"));
+	assert_int_equal(CALL(rmdir, P("/moved")), -ENOTEMPTY);
+	assert_int_equal(CALL(unlink, P("/moved/low")), 0);
+	assert_int_equal(CALL(unlink, P("/moved/up")), 0);
+	assert_int_equal(CALL(rmdir, P("/moved")), 0);
+	assert_int_equal(CALL(mkdir, P("/both"), 0755), 0);
+	assert_false(lists("/both", "up"));
+	assert_int_equal(CALL(chmod, P("/link"), 0600), 0);
+	stop();
+	/* and the host's files are as they were */
+	layers[0] = host_open_dir("low");
+	start(layers, 1, NULL, 0);
+	assert_string_equal(read_file("/d/f"), "lower");
+	assert_string_equal(read_file("/both/low"), "l");
+}
+
+static void test_cache_is_bounded(void **state)
+{
+	char name[32];
+
+	start(NULL, 0, NULL, 0);
+	for (int i = 0; i < 40000; i++) {
+		snprintf(name, sizeof(name), "/nothing-%d", i);
+		assert_int_equal(CALL(access, P(name), F_OK), -ENOENT);
+	}
+	assert_true(g->k.vfs->cached <= 16384);
+	assert_int_equal(CALL(mkdir, P("/d"), 0755), 0);
+	assert_true(lists("/", "d"));
+}
+
+static void test_binds(void **state)
+{
+	struct vfs_bind binds[3];
+	int layers[2];
+
+	make_layers(layers);
+	host_dir("rw");
+	host_file("rw/f", "host", 0644);
+	binds[0] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/rw", false, false, false };
+	binds[1] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/ro", true, false, false };
+	binds[2] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/over", false, true, false };
+	start(layers, 2, binds, 3);
+	assert_string_equal(read_file("/mnt/rw/f"), "host");
+	assert_int_equal(open_at("/mnt/ro/f", O_WRONLY), -EROFS);
+	assert_int_equal(open_at("/mnt/ro/new", O_WRONLY | O_CREAT), -EROFS);
+	write_file("/mnt/over/f", "mine");
+	assert_string_equal(read_file("/mnt/rw/f"), "host");
+	write_file("/mnt/rw/f", "the guest was here");
+	assert_string_equal(read_file("/mnt/over/f"), "mine");
+	write_file("/mnt/rw/new", "made");
+	assert_int_equal(CALL(mkdir, P("/mnt/rw/dir"), 0755), 0);
+	assert_int_equal(CALL(rename, P("/mnt/rw/new"), P2("/mnt/rw/dir/newer")), 0);
+	assert_string_equal(read_file("/mnt/rw/dir/newer"), "made");
+	assert_true(lists("/mnt/rw/dir", "newer"));
+	assert_int_equal(CALL(rename, P("/mnt/rw/f"), P2("/f")), -EXDEV);
+	assert_int_equal(CALL(symlink, P("../../../../etc/passwd"), P2("/mnt/rw/out")), 0);
+	assert_int_equal(open_at("/mnt/rw/out", O_RDONLY), -ENOENT); /* the guest's own /etc */
+	assert_int_equal(CALL(unlink, P("/mnt/rw/out")), 0);
+}
+
+static void test_locks(void **state)
+{
+	struct task *child;
+	long r;
+	int fd;
+
+	start(NULL, 0, NULL, 0);
+	fd = open_at("/f", O_RDWR | O_CREAT);
+	child = fake_fork(me);
+	assert_int_equal(CALL(flock, fd, LOCK_EX), 0);
+	assert_int_equal(fake_call(child, SYS_flock, fd, LOCK_EX), 0); /* the same open file */
+	assert_int_equal(fake_call(child, SYS_close, fd), 0);
+	assert_int_equal(fake_call(child, SYS_open, P("/f"), O_RDWR, 0), fd);
+	assert_int_equal(fake_call(child, SYS_flock, fd, LOCK_EX | LOCK_NB), -EAGAIN);
+	assert_int_equal(fake_call(child, SYS_flock, fd, LOCK_EX), SYS_BLOCK);
+	assert_int_equal(CALL(flock, fd, LOCK_UN), 0);
+	assert_true(fake_over(child, &r));
+	assert_int_equal(r, 0);
+}
+
+static void set_lock(struct flock *l, short type, off_t start_at, off_t len)
+{
+	*l = (struct flock){
+		.l_type = type, .l_whence = SEEK_SET, .l_start = start_at, .l_len = len
+	};
+}
+
+static void test_record_locks(void **state)
+{
+	struct task *child;
+	struct flock *l;
+	long r;
+	int fd;
+
+	start(NULL, 0, NULL, 0);
+	fd = open_at("/f", O_RDWR | O_CREAT);
+	child = fake_fork(me);
+	l = fake_ptr(g, out);
+	set_lock(l, F_WRLCK, 0, 10);
+	assert_int_equal(CALL(fcntl, fd, F_SETLK, out.v), 0);
+	set_lock(l, F_WRLCK, 5, 1);
+	assert_int_equal(fake_call(child, SYS_fcntl, fd, F_SETLK, out.v), -EAGAIN);
+	assert_int_equal(fake_call(child, SYS_fcntl, fd, F_GETLK, out.v), 0);
+	assert_int_equal(l->l_type, F_WRLCK);
+	assert_int_equal(l->l_pid, 1);
+	assert_int_equal(l->l_len, 10);
+	set_lock(l, F_WRLCK, 20, 10);
+	assert_int_equal(fake_call(child, SYS_fcntl, fd, F_SETLK, out.v), 0);
+	set_lock(l, F_WRLCK, 0, 5);
+	assert_int_equal(fake_call(child, SYS_fcntl, fd, F_SETLKW, out.v), SYS_BLOCK);
+	set_lock(l, F_WRLCK, 20, 5);
+	assert_int_equal(CALL(fcntl, fd, F_SETLKW, out.v), -EDEADLK);
+	/* A hole in the middle makes two of one. */
+	set_lock(l, F_UNLCK, 4, 2);
+	assert_int_equal(CALL(fcntl, fd, F_SETLK, out.v), 0);
+	assert_false(fake_over(child, &r));
+	set_lock(l, F_WRLCK, 0, 5);
+	assert_int_equal(CALL(close, fd), 0); /* all that the process had goes */
+	assert_true(fake_over(child, &r));
+	assert_int_equal(r, 0);
+}
+
+static void test_descriptors_do_not_leak(void **state)
+{
+	unsigned before = 0, after = 0;
+	char name[64];
+
+	start(NULL, 0, NULL, 0);
+	for (int i = 3; i < 1024; i++)
+		before += fcntl(i, F_GETFD) >= 0;
+	for (int i = 0; i < 3000; i++) {
+		snprintf(name, sizeof(name), "/f%d", i);
+		write_file(name, "contents");
+	}
+	for (int i = 3; i < 1024; i++)
+		after += fcntl(i, F_GETFD) >= 0;
+	assert_int_equal(before, after);
+}
+
+static void test_memfd(void **state)
+{
+	int fd;
+
+	start(NULL, 0, NULL, 0);
+	fd = (int)CALL(memfd_create, P("x"), MFD_ALLOW_SEALING);
+	assert_true(fd >= 0);
+	assert_int_equal(CALL(write, fd, P2("abc"), 3), 3);
+	assert_int_equal(CALL(fcntl, fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK), 0);
+	assert_int_equal(CALL(write, fd, P2("abc"), 3), -EPERM);
+	assert_int_equal(CALL(ftruncate, fd, 1), -EPERM);
+	assert_int_equal(CALL(fcntl, fd, F_GET_SEALS, 0), F_SEAL_WRITE | F_SEAL_SHRINK);
+	assert_int_equal(CALL(pread64, fd, out.v, 10, 0), 3);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_empty_tree, begin, end),
+		cmocka_unit_test_setup_teardown(test_proc, begin, end),
+		cmocka_unit_test_setup_teardown(test_layers, begin, end),
+		cmocka_unit_test_setup_teardown(test_changes_stay_above, begin, end),
+		cmocka_unit_test_setup_teardown(test_cache_is_bounded, begin, end),
+		cmocka_unit_test_setup_teardown(test_binds, begin, end),
+		cmocka_unit_test_setup_teardown(test_locks, begin, end),
+		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
+		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),
+		cmocka_unit_test_setup_teardown(test_memfd, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
