@@ -21,10 +21,7 @@
 
 enum {
 	API_VERSION = 12,
-	EVENTS_AT_ONCE = 16,
 	NOTIFY_OFFSET = 0x50,
-	/* What an epoll event is about: a device and one of its queues, or this. */
-	EVENT_WAKEUP = 0xffff,
 };
 #define TSS_AT 0xfffbd000ul
 
@@ -115,13 +112,18 @@ static void console_byte(void *arg, uint8_t byte)
 		m->console(m->console_arg, byte);
 }
 
-static int watch(struct machine *m, int fd, uint32_t tag, struct err *e)
+static void drain(int fd)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u32 = tag };
+	uint64_t n;
 
-	if (epoll_ctl(m->poll, EPOLL_CTL_ADD, fd, &ev) < 0)
-		return err_set(e, errno, "watching a device's event");
-	return 0;
+	while (read(fd, &n, sizeof(n)) < 0 && errno == EINTR)
+		;
+}
+
+static void on_wakeup(void *arg, uint32_t events)
+{
+	(void)events;
+	drain(((struct machine *)arg)->wakeup); /* machine_run() looks for itself */
 }
 
 static int make_vm(struct machine *m, const struct machine_config *c, struct err *e)
@@ -151,11 +153,14 @@ static int make_events(struct machine *m, struct err *e)
 {
 	int r;
 
-	m->poll = epoll_create1(EPOLL_CLOEXEC);
+	r = events_init(&m->events, e);
+	if (r < 0)
+		return r;
 	m->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (m->poll < 0 || m->wakeup < 0)
+	if (m->wakeup < 0)
 		return err_set(e, errno, "events for a machine");
-	r = watch(m, m->wakeup, EVENT_WAKEUP, e);
+	m->wakeup_watch = (struct watch){ .fd = -1, .fn = on_wakeup, .arg = m };
+	r = events_add(&m->events, &m->wakeup_watch, m->wakeup, EPOLLIN, e);
 	if (r == 0)
 		r = make_line(m, SERIAL_GSI, &m->serial_line, e);
 	if (r == 0)
@@ -175,7 +180,7 @@ int machine_create(struct machine *m, const struct machine_config *c, struct err
 		.serial_line = -1,
 		.keyboard_line = -1,
 		.genid_line = -1,
-		.poll = -1,
+		.events.poll = -1,
 		.wakeup = -1,
 		.mem.fd = -1 };
 	pthread_mutex_init(&m->lock, NULL);
@@ -209,6 +214,17 @@ void machine_raise(void *arg)
 	ring(((struct machine_device *)arg)->line);
 }
 
+static void on_kick(void *arg, uint32_t events)
+{
+	struct machine_kick *k = arg;
+	struct vdev *dev = k->device->dev;
+
+	(void)events;
+	drain(k->fd);
+	if (vdev_is_active(dev))
+		dev->ops->kick(dev, (unsigned)(k - k->device->kicks));
+}
+
 /* A notify of the guest becomes an event, without an exit to us. */
 static int make_kick(struct machine *m, struct machine_device *d, unsigned q, struct err *e)
 {
@@ -216,14 +232,16 @@ static int make_kick(struct machine *m, struct machine_device *d, unsigned q, st
 		.addr = d->at + NOTIFY_OFFSET,
 		.len = 4,
 		.flags = KVM_IOEVENTFD_FLAG_DATAMATCH };
+	struct machine_kick *k = &d->kicks[q];
 
-	d->kick[q] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (d->kick[q] < 0)
+	k->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (k->fd < 0)
 		return err_set(e, errno, "an event for a queue");
-	io.fd = d->kick[q];
+	io.fd = k->fd;
 	if (ioctl(m->vm, KVM_IOEVENTFD, &io) < 0)
 		return err_set(e, errno, "joining a queue to its event");
-	return watch(m, d->kick[q], (uint32_t)(d - m->devices) << 8 | q, e);
+	k->watch = (struct watch){ .fd = -1, .fn = on_kick, .arg = k };
+	return events_add(&m->events, &k->watch, k->fd, EPOLLIN, e);
 }
 
 int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
@@ -238,7 +256,7 @@ int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
 		.gsi = BOOT_FIRST_GSI + m->device_count,
 		.line = -1 };
 	for (unsigned q = 0; q < VDEV_QUEUES_MAX; q++)
-		d->kick[q] = -1;
+		d->kicks[q] = (struct machine_kick){ .device = d, .fd = -1, .watch.fd = -1 };
 	m->device_count++; /* machine_done() closes what there is */
 	r = make_line(m, d->gsi, &d->line, e);
 	for (unsigned q = 0; r == 0 && q < dev->ops->queues; q++)
@@ -270,29 +288,6 @@ void machine_stop(struct machine *m)
 	ring(m->wakeup);
 }
 
-static void drain(int fd)
-{
-	uint64_t n;
-
-	while (read(fd, &n, sizeof(n)) < 0 && errno == EINTR)
-		;
-}
-
-/* Under the lock. */
-static void serve(struct machine *m, uint32_t tag)
-{
-	struct machine_device *d = &m->devices[tag >> 8];
-	unsigned q = tag & 0xff;
-
-	if (tag == EVENT_WAKEUP) {
-		drain(m->wakeup);
-		return;
-	}
-	drain(d->kick[q]);
-	if (vdev_is_active(d->dev))
-		d->dev->ops->kick(d->dev, q);
-}
-
 /* Under the lock: until every vCPU is in @state or has ended, kicking those that are not. */
 static void wait_for_cpus(struct machine *m, enum vcpu_state state)
 {
@@ -313,9 +308,20 @@ static void end_all(struct machine *m)
 	wait_for_cpus(m, VCPU_ENDED);
 }
 
+/* The lock is held, but for the waiting. */
+static int serve(struct machine *m, struct err *e)
+{
+	int r;
+
+	pthread_mutex_unlock(&m->lock);
+	r = events_wait(&m->events, -1, e);
+	pthread_mutex_lock(&m->lock);
+	events_serve(&m->events);
+	return r;
+}
+
 int machine_run(struct machine *m, struct err *e)
 {
-	struct epoll_event events[EVENTS_AT_ONCE];
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
@@ -325,17 +331,8 @@ int machine_run(struct machine *m, struct err *e)
 	m->go = r == 0;
 	pthread_cond_broadcast(&m->changed);
 	while (r == 0 && m->end == MACHINE_RUNS &&
-		!__atomic_load_n(&m->stop_asked, __ATOMIC_SEQ_CST)) {
-		int n;
-
-		pthread_mutex_unlock(&m->lock);
-		n = epoll_wait(m->poll, events, EVENTS_AT_ONCE, -1);
-		pthread_mutex_lock(&m->lock);
-		for (int i = 0; i < n; i++)
-			serve(m, events[i].data.u32);
-		if (n < 0 && errno != EINTR)
-			r = err_set(e, errno, "waiting for a machine's devices");
-	}
+		!__atomic_load_n(&m->stop_asked, __ATOMIC_SEQ_CST))
+		r = serve(m, e);
 	end_all(m);
 	pthread_mutex_unlock(&m->lock);
 	return r;
@@ -379,12 +376,12 @@ void machine_done(struct machine *m)
 	for (unsigned i = 0; i < m->device_count; i++) {
 		close_if(m->devices[i].line);
 		for (unsigned q = 0; q < VDEV_QUEUES_MAX; q++)
-			close_if(m->devices[i].kick[q]);
+			close_if(m->devices[i].kicks[q].fd);
 	}
 	close_if(m->serial_line);
 	close_if(m->keyboard_line);
 	close_if(m->genid_line);
-	close_if(m->poll);
+	events_done(&m->events);
 	close_if(m->wakeup);
 	close_if(m->vm);
 	gmem_done(&m->mem);
@@ -392,5 +389,5 @@ void machine_done(struct machine *m)
 	free(m->vcpus);
 	pthread_cond_destroy(&m->changed);
 	pthread_mutex_destroy(&m->lock);
-	*m = (struct machine){ .kvm = -1, .vm = -1, .poll = -1, .wakeup = -1, .mem.fd = -1 };
+	*m = (struct machine){ .kvm = -1, .vm = -1, .events.poll = -1, .wakeup = -1, .mem.fd = -1 };
 }

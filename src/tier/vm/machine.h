@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "tier/vm/boot/boot.h"
+#include "tier/vm/events.h"
 #include "tier/vm/gmem.h"
 #include "tier/vm/i8042.h"
 #include "tier/vm/serial.h"
@@ -49,8 +50,12 @@ struct machine_device {
 	struct vdev *dev; /* borrowed */
 	uint64_t at;
 	uint32_t gsi;
-	int line;                  /* eventfd that raises the interrupt */
-	int kick[VDEV_QUEUES_MAX]; /* eventfds that the guest's notify writes to */
+	int line; /* eventfd that raises the interrupt */
+	struct machine_kick {
+		struct machine_device *device;
+		int fd; /* eventfd that the guest's notify writes to; -1: none */
+		struct watch watch;
+	} kicks[VDEV_QUEUES_MAX];
 };
 
 struct machine {
@@ -76,8 +81,9 @@ struct machine {
 	int serial_line, keyboard_line, genid_line;
 	struct machine_device devices[BOOT_DEVICES_MAX];
 	unsigned device_count;
-	int poll;   /* epoll of the device thread */
-	int wakeup; /* eventfd: something changed that it must look at */
+	struct events events; /* of the device thread */
+	int wakeup;           /* eventfd: something changed that it must look at */
+	struct watch wakeup_watch;
 };
 
 struct machine_config {
