@@ -26,32 +26,61 @@ void events_done(struct events *ev)
 	ev->poll = -1;
 }
 
-int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct err *e)
+static int control(struct events *ev, struct watch *w, int op, uint32_t mask)
 {
 	struct epoll_event event = { .events = mask, .data.ptr = w };
 
-	if (epoll_ctl(ev->poll, EPOLL_CTL_ADD, fd, &event) < 0)
-		return err_set(e, errno, "watching descriptor %d", fd);
+	return epoll_ctl(ev->poll, op, w->fd, &event) < 0 ? -errno : 0;
+}
+
+int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct err *e)
+{
+	int r;
+
 	w->fd = fd;
+	/* Also with no mask: that it can be watched at all shows here. */
+	r = control(ev, w, EPOLL_CTL_ADD, mask);
+	if (r < 0) {
+		w->fd = -1;
+		return err_set(e, -r, "watching descriptor %d", fd);
+	}
+	w->armed = true;
+	events_change(ev, w, mask);
 	return 0;
+}
+
+/* Not called any more in the batch that is being served. */
+static void forget(struct events *ev, const struct watch *w)
+{
+	for (unsigned i = 0; i < ev->count; i++)
+		if (ev->batch[i].data.ptr == w)
+			ev->batch[i].data.ptr = NULL;
 }
 
 void events_change(struct events *ev, struct watch *w, uint32_t mask)
 {
-	struct epoll_event event = { .events = mask, .data.ptr = w };
+	int r = 0;
 
-	if (w->fd >= 0 && epoll_ctl(ev->poll, EPOLL_CTL_MOD, w->fd, &event) < 0)
-		abort(); /* it is ours, and watched */
+	if (w->fd < 0 || (!mask && !w->armed))
+		return;
+	/* A hang-up is told whatever the mask says, again and again: so nothing means removed. */
+	if (!mask)
+		r = control(ev, w, EPOLL_CTL_DEL, 0);
+	else
+		r = control(ev, w, w->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, mask);
+	if (r < 0 && r != -ENOMEM && r != -ENOSPC)
+		abort(); /* it is ours, and open */
+	if (r == 0)
+		w->armed = mask != 0;
+	if (!mask)
+		forget(ev, w);
 }
 
 void events_remove(struct events *ev, struct watch *w)
 {
-	if (w->fd >= 0 && epoll_ctl(ev->poll, EPOLL_CTL_DEL, w->fd, NULL) < 0)
-		abort();
+	events_change(ev, w, 0);
+	forget(ev, w);
 	w->fd = -1;
-	for (unsigned i = 0; i < ev->count; i++)
-		if (ev->batch[i].data.ptr == w)
-			ev->batch[i].data.ptr = NULL;
 }
 
 int events_wait(struct events *ev, int timeout_ms, struct err *e)

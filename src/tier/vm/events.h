@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_VM_EVENTS_H
 #define WARD_TIER_VM_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
 
@@ -12,7 +13,8 @@ enum { EVENTS_AT_ONCE = 16 };
 
 /* @fn must not wait, and may change or end any watch, its own too. */
 struct watch {
-	int fd;                                 /* borrowed; -1: not watched */
+	int fd; /* borrowed; -1: not watched */
+	bool armed;
 	void (*fn)(void *arg, uint32_t events); /* EPOLL... */
 	void *arg;
 };
@@ -27,8 +29,9 @@ int events_init(struct events *ev, struct err *e);
 void events_done(struct events *ev);
 
 int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct err *e);
-void events_change(struct events *ev, struct watch *w, uint32_t mask); /* 0: none for now */
-void events_remove(struct events *ev, struct watch *w);                /* also if it is not */
+/* 0: nothing for now, not even a hang-up. */
+void events_change(struct events *ev, struct watch *w, uint32_t mask);
+void events_remove(struct events *ev, struct watch *w); /* also if it is not */
 
 /* Waits for a batch (@timeout_ms -1: for ever). 0, also when interrupted. */
 int events_wait(struct events *ev, int timeout_ms, struct err *e);
