@@ -2,8 +2,8 @@
 /*
  * tier/vm/kernel.c - the guest's kernel, and the initramfs that goes with it.
  *
- * Owns:  nothing; reads kernels/default below the state directory: `kernel`, and `modules/` with a
- *        `list` when the kernel is a distribution's.
+ * Owns:  nothing; reads a folder, kernels/default below the state directory: `kernel`, `cpu`, and
+ *        `modules/` with a `list` when the kernel is a distribution's.
  * Rules: the initramfs is made anew for each machine, so it always has the init of this very ward.
  */
 #include <errno.h>
@@ -23,10 +23,17 @@
 
 enum { MODULES_MAX = 64, MODULE_NAME_MAX = 64, MODULE_LIST_MAX = 4096 };
 
-int kernel_open(const char *state_dir, int *ret_kernel, struct err *e)
+int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e)
+{
+	int r = str_fmt(ret, WARD_PATH_MAX, "%s/kernels/default", state_dir);
+
+	return r < 0 ? err_say(e, -r, "the state directory's path is too long") : 0;
+}
+
+int kernel_open(const char *dir, int *ret_kernel, struct err *e)
 {
 	char path[WARD_PATH_MAX];
-	int fd = str_fmt(path, sizeof(path), "%s/kernels/default/kernel", state_dir);
+	int fd = str_fmt(path, sizeof(path), "%s/kernel", dir);
 
 	if (fd == 0)
 		fd = host_open(path, O_RDONLY, 0);
@@ -40,10 +47,10 @@ int kernel_open(const char *state_dir, int *ret_kernel, struct err *e)
 	return 0;
 }
 
-int kernel_cpu_template(const char *state_dir, bool *ret_plain_fpu, struct err *e)
+int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e)
 {
 	char path[WARD_PATH_MAX], text[256], *word, *rest = text;
-	int r = str_fmt(path, sizeof(path), "%s/kernels/default/cpu", state_dir);
+	int r = str_fmt(path, sizeof(path), "%s/cpu", dir);
 	ssize_t n;
 
 	*ret_plain_fpu = false;
@@ -138,11 +145,11 @@ static int add_file(
 	return r < 0 ? r : pad(c, e);
 }
 
-static int add_modules(struct cpio *c, const char *state_dir, struct err *e)
+static int add_modules(struct cpio *c, const char *from, struct err *e)
 {
 	char dir[WARD_PATH_MAX], path[WARD_PATH_MAX], name[MODULE_NAME_MAX + 16];
 	char list[MODULE_LIST_MAX], *line, *rest = list;
-	int r = str_fmt(dir, sizeof(dir), "%s/kernels/default/modules", state_dir);
+	int r = str_fmt(dir, sizeof(dir), "%s/modules", from);
 	ssize_t n;
 
 	if (r == 0)
@@ -189,7 +196,7 @@ static int add_init(struct cpio *c, struct err *e)
 	return add_file(c, path, "init", 0755, e);
 }
 
-int initramfs_make(const char *state_dir, int *ret_fd, struct err *e)
+int initramfs_make(const char *dir, int *ret_fd, struct err *e)
 {
 	own_fd int fd = memfd_create("initramfs", MFD_CLOEXEC);
 	struct cpio c = { .fd = fd };
@@ -203,7 +210,7 @@ int initramfs_make(const char *state_dir, int *ret_fd, struct err *e)
 	if (r == 0)
 		r = add_init(&c, e);
 	if (r == 0)
-		r = add_modules(&c, state_dir, e);
+		r = add_modules(&c, dir, e);
 	if (r == 0)
 		r = head(&c, "TRAILER!!!", 0, 0, e);
 	if (r < 0)

@@ -23,13 +23,14 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/vm/console.h"
 #include "tier/vm/machine.h"
 #include "tier/vm/virtio/block.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
 #include "tier/vm/vm.h"
 
-enum { CONSOLE_KEPT = 120, FILES_MAX = 512 };
+enum { FILES_MAX = 512 };
 
 struct monitor {
 	struct vmbox *v;
@@ -41,10 +42,7 @@ struct monitor {
 	struct vsock vsock;
 	int channel; /* -1: the agent has it */
 	bool ready;
-	/* The last line that the console showed: why a guest did not come up. */
-	char line[CONSOLE_KEPT + 1];
-	unsigned line_len;
-	bool line_over;
+	struct console console;
 };
 
 static void fail(struct monitor *m, int r, struct err *e) __attribute__((noreturn));
@@ -66,18 +64,7 @@ static void must(struct monitor *m, int r, struct err *e)
 
 static void on_console(void *arg, uint8_t byte)
 {
-	struct monitor *m = arg;
-
-	if (byte == '\n' || byte == '\r') {
-		m->line_over = m->line_len > 0;
-		return;
-	}
-	if (m->line_over)
-		m->line_len = 0;
-	m->line_over = false;
-	if (m->line_len < CONSOLE_KEPT)
-		m->line[m->line_len++] = (char)(byte >= ' ' && byte < 0x7f ? byte : '?');
-	m->line[m->line_len] = '\0';
+	console_byte(&((struct monitor *)arg)->console, byte);
 }
 
 /* The agent calls, once. Nothing else of the host has a port. */
@@ -278,7 +265,7 @@ void monitor_main(struct vmbox *v, int channel)
 		must(m,
 			err_say(&e, EIO,
 				"the guest ended before its agent came up: %s; console: %s",
-				m->machine.why, m->line[0] ? m->line : "(nothing)"),
+				m->machine.why, console_words(&m->console)),
 			&e);
 	_exit(0);
 }

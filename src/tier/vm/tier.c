@@ -66,9 +66,11 @@ static int vm_prepare(
 	if (r == 0)
 		r = open_kvm(&v->kvm, e);
 	if (r == 0)
-		r = kernel_open(plan->state_dir, &v->kernel, e);
+		r = kernel_dir(plan->state_dir, v->kernel_dir, e);
 	if (r == 0)
-		r = kernel_cpu_template(plan->state_dir, &v->plain_fpu, e);
+		r = kernel_open(v->kernel_dir, &v->kernel, e);
+	if (r == 0)
+		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
 	if (r < 0) {
 		vm_stop(&v->box);
 		return r;
@@ -128,7 +130,7 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	trail_begin(trail, STEP_TREE);
 	r = rootfs_open(box->plan, &v->root, e);
 	if (r == 0)
-		r = initramfs_make(box->plan->state_dir, &v->initrd, e);
+		r = initramfs_make(v->kernel_dir, &v->initrd, e);
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);

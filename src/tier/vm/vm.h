@@ -14,7 +14,7 @@ struct vmbox {
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root;
 	bool plain_fpu; /* the CPU template says so */
-	char kept[WARD_PATH_MAX];
+	char kernel_dir[WARD_PATH_MAX];
 };
 
 enum {
@@ -25,12 +25,21 @@ enum {
 	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
 };
 
-/* kernel.c: the guest's kernel and what it needs to find its root. */
-int kernel_open(const char *state_dir, int *ret_kernel, struct err *e);
-/* The CPU template that goes with the kernel, kernels/default/cpu: one word a line. */
-int kernel_cpu_template(const char *state_dir, bool *ret_plain_fpu, struct err *e);
+/* kernel.c: the guest's kernel and what it needs to find its root, in folder @dir. */
+int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e);
+int kernel_open(const char *dir, int *ret_kernel, struct err *e);
+/* The CPU template that goes with the kernel, `cpu`: one word a line. */
+int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e);
 /* An initramfs in a memory file: our init, and the kernel's modules if it has any. */
-int initramfs_make(const char *state_dir, int *ret_fd, struct err *e);
+int initramfs_make(const char *dir, int *ret_fd, struct err *e);
+
+/* trial.c: boots a kernel until its init calls. 0, or why it does not. */
+struct vm_trial {
+	int kvm, kernel, initrd; /* borrowed */
+	bool plain_fpu;
+	unsigned timeout_ms;
+};
+int vm_trial(const struct vm_trial *q, struct err *e);
 
 /* rootfs.c: the template as an image that many guests read. */
 int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e);
