@@ -320,13 +320,20 @@ static int serve(struct machine *m, struct err *e)
 	return r;
 }
 
-int machine_run(struct machine *m, struct err *e)
+int machine_arm(struct machine *m, struct err *e)
 {
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		if (!m->vcpus[i].has_thread)
 			r = vcpu_start(&m->vcpus[i], e);
+	return r;
+}
+
+int machine_run(struct machine *m, struct err *e)
+{
+	int r = machine_arm(m, e);
+
 	pthread_mutex_lock(&m->lock);
 	m->go = r == 0;
 	pthread_cond_broadcast(&m->changed);

@@ -107,6 +107,8 @@ void machine_raise(void *arg);
 struct machine_device *machine_place(struct machine *m, unsigned i);
 /* Loads the kernel and sets the first CPU; fills in the request's devices and CPUs. */
 int machine_boot(struct machine *m, struct boot_request *q, struct err *e);
+/* Makes the vCPUs' threads, which wait; so that a filter that makes none can be loaded. */
+int machine_arm(struct machine *m, struct err *e);
 /* Starts the vCPUs and serves the devices until the machine ends; its exit tells in m->end. */
 int machine_run(struct machine *m, struct err *e);
 /* From any thread, also a signal handler: ends machine_run(). */

@@ -258,8 +258,11 @@ void monitor_main(struct vmbox *v, int channel)
 	make_machine(m);
 	load_guest(m);
 	lock_down(m);
-	trail_begin(m->trail, STEP_AGENT);
 	box_forget_arguments(v->box.plan);
+	trail_begin(m->trail, STEP_SECCOMP);
+	must(m, machine_arm(&m->machine, &e), &e);
+	must(m, filter_load(&e), &e);
+	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
 	if (!m->ready)
 		must(m,

@@ -44,6 +44,10 @@ int vm_trial(const struct vm_trial *q, struct err *e);
 /* rootfs.c: the template as an image that many guests read. */
 int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e);
 
+/* filter.c: for all threads, for good. And how many host calls it leaves. */
+int filter_load(struct err *e);
+unsigned filter_calls(void);
+
 /* monitor.c: the first process; never returns. */
 void monitor_main(struct vmbox *v, int channel) __attribute__((noreturn));
 
