@@ -125,8 +125,22 @@ static void on_data(struct agent *a, struct stream *s, const struct frame *f)
 	s->ops->data(a, s, f->data, f->len);
 }
 
-static void on_end(struct agent *a, struct stream *s)
+/* Nobody reads what it writes any more: it finds out as it would with any pipe. */
+static void on_close(struct agent *a, struct stream *s, uint16_t flags)
 {
+	if (!stream_is_process(s))
+		soft_error(a, s, EINVAL, "only a process has output to close");
+	for (unsigned i = 0; i < 2; i++)
+		if ((flags & (i ? DATA_ERR : END_OUT)) && stream_is_process(s) && s->out[i].open)
+			relay_out_end(a, s, i);
+}
+
+static void on_end(struct agent *a, struct stream *s, uint16_t flags)
+{
+	if (flags) {
+		on_close(a, s, flags);
+		return;
+	}
 	if (!s->ops->end || s->in_end) {
 		soft_error(a, s, EINVAL, "there is no end to send here");
 		return;
@@ -172,7 +186,7 @@ static const struct {
 	uint16_t type, flags;
 	uint64_t needed;
 } controls[] = {
-	{ PROTO_END, 0, 0 },
+	{ PROTO_END, DATA_ERR | END_OUT, 0 },
 	{ PROTO_CREDIT, DATA_ERR, TAG_BIT(BYTES) },
 	{ PROTO_CANCEL, 0, 0 },
 	{ PROTO_SIGNAL, SIGNAL_GROUP, TAG_BIT(SIGNAL) },
@@ -185,7 +199,7 @@ static void control(
 {
 	switch (f->type) {
 	case PROTO_END:
-		on_end(a, s);
+		on_end(a, s, f->flags);
 		break;
 	case PROTO_CREDIT:
 		on_credit(a, s, v, f->flags);

@@ -368,7 +368,10 @@ void launch_end_setup(struct launch *l, const struct err *e)
 	str_fmt(l->end.detail, sizeof(l->end.detail), "%.*s", (int)sizeof(l->end.detail) - 1,
 		e->msg);
 	l->end.usage =
-		(struct usage){ UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, false };
+		(struct usage){ .cpu_us = UINT64_MAX,
+		.memory_peak_bytes = UINT64_MAX,
+		.written_bytes = UINT64_MAX,
+		.pids_peak = UINT64_MAX };
 }
 
 /* A run that policy refuses is a decision too, and somebody asked for it. */

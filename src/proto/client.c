@@ -324,6 +324,11 @@ int proto_send_end(struct proto_conn *c, uint32_t stream, struct err *e)
 	return send_numbers(c, PROTO_END, 0, stream, 0, 0, 0, 0, e);
 }
 
+int proto_send_close(struct proto_conn *c, uint32_t stream, bool of_stderr, struct err *e)
+{
+	return send_numbers(c, PROTO_END, of_stderr ? DATA_ERR : END_OUT, stream, 0, 0, 0, 0, e);
+}
+
 int proto_send_credit(
 	struct proto_conn *c, uint32_t stream, bool of_stderr, uint32_t bytes, struct err *e)
 {

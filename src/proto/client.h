@@ -73,6 +73,8 @@ int proto_send_resize(
 int proto_send_data(
 	struct proto_conn *c, uint32_t stream, const void *data, size_t len, struct err *e);
 int proto_send_end(struct proto_conn *c, uint32_t stream, struct err *e); /* closes stdin, ... */
+/* Nobody reads the process's stdout (or stderr) any more; the next write there breaks. */
+int proto_send_close(struct proto_conn *c, uint32_t stream, bool of_stderr, struct err *e);
 /* @bytes from flow_give(), nothing is sent for 0; @of_stderr: those of a process's stderr. */
 int proto_send_credit(
 	struct proto_conn *c, uint32_t stream, bool of_stderr, uint32_t bytes, struct err *e);

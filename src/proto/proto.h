@@ -31,6 +31,7 @@ enum {
 	ERROR_SOFT = 1, /* ERROR: the stream goes on */
 
 	DATA_ERR = 1, /* DATA, END, CREDIT: of the process's stderr */
+	END_OUT = 2,  /* END to the agent: nobody reads the process's stdout any more */
 
 	START_PTY = 1, /* a terminal for stdin, stdout and stderr */
 	START_STDIO_FDS =

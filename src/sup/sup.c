@@ -19,6 +19,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "proto/client.h"
+#include "sup/frames.h"
 #include "sup/notify.h"
 #include "sup/stdio.h"
 #include "sup/sup.h"
@@ -33,6 +34,7 @@ struct sup {
 	struct sighting *seen;
 	struct proto_conn conn;
 	struct stdio io;
+	struct frames frames; /* where the channel passes no descriptors */
 	struct tty tty;
 	struct flow in, out; /* with a terminal, bytes go through frames */
 	struct relay shown;  /* and those of its output that could not be written yet are here */
@@ -44,6 +46,7 @@ struct sup {
 	uint64_t watch_ns; /* when to look at the disk again; 0: never */
 	const struct sup_hooks *hooks;
 	bool command_over, judged;
+	unsigned stdio_polls; /* of the last fill_polls() */
 	struct usage usage;
 	struct run_end *end;
 };
@@ -112,6 +115,10 @@ static int send_start(struct sup *s, struct err *e)
 
 	if (!env)
 		return err_set(e, ENOMEM, "preparing the command's environment");
+	if (!s->plan->tty && !box_passes_fds(s->box)) {
+		r = frames_open(&s->frames, &s->conn, STREAM, &s->io, e);
+		return r < 0 ? r : proto_send_start(&s->conn, &start, NULL, 0, e);
+	}
 	if (!s->plan->tty) {
 		start.flags |= START_STDIO_FDS;
 		r = proto_send_start(&s->conn, &start, s->io.give, 3, e);
@@ -244,10 +251,15 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 				s->plan->argv[0], strerror(ev->failed.code));
 		break;
 	case PROTO_DATA:
-		tty_output(s, ev);
+		if (s->frames.conn)
+			frames_data(&s->frames, ev);
+		else
+			tty_output(s, ev);
 		break;
 	case PROTO_CREDIT:
-		if (flow_add(&s->in, ev->bytes) < 0)
+		if (s->frames.conn)
+			frames_credit(&s->frames, ev);
+		else if (flow_add(&s->in, ev->bytes) < 0)
 			kill_box(s);
 		break;
 	default:
@@ -365,7 +377,7 @@ enum {
 	AT_TTY,
 	AT_SHOWN,
 	AT_STDIO,
-	AT_COUNT = AT_STDIO + STDIO_POLLS
+	AT_COUNT = AT_STDIO + STDIO_POLLS + FRAMES_POLLS
 };
 
 static unsigned fill_polls(struct sup *s, struct pollfd *p)
@@ -383,7 +395,19 @@ static unsigned fill_polls(struct sup *s, struct pollfd *p)
 	p[AT_TTY] = (struct pollfd){ .fd = tty_in ? 0 : -1, .events = POLLIN };
 	p[AT_SHOWN] =
 		(struct pollfd){ .fd = s->shown.len ? s->shown.to.fd : -1, .events = POLLOUT };
-	return AT_STDIO + stdio_polls(&s->io, p + AT_STDIO);
+	s->stdio_polls = stdio_polls(&s->io, p + AT_STDIO);
+	return AT_STDIO + s->stdio_polls + frames_polls(&s->frames, p + AT_STDIO + s->stdio_polls);
+}
+
+/* Copies what can be copied, as the last fill_polls() and poll() found it. */
+static void copy_stdio(struct sup *s, const struct pollfd *p, unsigned count)
+{
+	unsigned n = s->stdio_polls;
+
+	stdio_work(&s->io, p + AT_STDIO, n);
+	frames_work(&s->frames, p + AT_STDIO + n, count - AT_STDIO - n);
+	if (s->frames.broken)
+		kill_box(s);
 }
 
 static void handle(struct sup *s, const struct pollfd *p, unsigned count)
@@ -403,7 +427,7 @@ static void handle(struct sup *s, const struct pollfd *p, unsigned count)
 		tty_input(s);
 	if (p[AT_SHOWN].revents)
 		tty_flush(s);
-	stdio_work(&s->io, p + AT_STDIO, count - AT_STDIO);
+	copy_stdio(s, p, count);
 	if (s->io.over) {
 		s->seen->output_over = true;
 		kill_box(s);
@@ -443,9 +467,17 @@ static void deliver(struct sup *s)
 	struct pollfd p[AT_COUNT];
 
 	stdio_end_input(&s->io);
+	s->frames.in = -1;
 	for (;;) {
-		unsigned count = fill_polls(s, p);
+		unsigned count;
 		int n;
+
+		/* The command's end of its pipes is ours then: as it would, we close it. */
+		if (s->frames.conn && frames_idle(&s->frames)) {
+			frames_close(&s->frames);
+			stdio_given(&s->io);
+		}
+		count = fill_polls(s, p);
 
 		p[AT_END].fd = p[AT_CHANNEL].fd = p[AT_NOTIFY].fd = p[AT_OOM].fd = p[AT_TTY].fd =
 			-1;
@@ -460,7 +492,7 @@ static void deliver(struct sup *s)
 			continue;
 		if (p[AT_SHOWN].revents)
 			tty_flush(s);
-		stdio_work(&s->io, p + AT_STDIO, count - AT_STDIO);
+		copy_stdio(s, p, count);
 	}
 }
 
@@ -490,6 +522,7 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 static void sup_done(struct sup *s)
 {
 	tty_restore(&s->tty);
+	frames_close(&s->frames);
 	proto_conn_done(&s->conn);
 	stdio_close(&s->io);
 	sink_close(&s->shown.to);

@@ -198,6 +198,11 @@ const struct box_fds *box_fds(const struct box *box)
 	return &box->fds;
 }
 
+bool box_passes_fds(const struct box *box)
+{
+	return !box->bytes_only;
+}
+
 const char *box_workdir(const struct box *box)
 {
 	return box->workdir;

@@ -21,6 +21,7 @@ struct box {
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
 	bool discarded;                /* see box_discard() */
 	bool *left;                    /* see box_left() */
+	bool bytes_only;               /* the channel passes no descriptors */
 	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
 	const char *const *env;
 };

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_VM_EVENTS_H
+#define WARD_TIER_VM_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+
+#include "base/err.h"
+
+/* The descriptors that a machine's device thread waits on. */
+enum { EVENTS_AT_ONCE = 16 };
+
+/* @fn must not wait, and may change or end any watch, its own too. */
+struct watch {
+	int fd; /* borrowed; -1: not watched */
+	bool armed;
+	void (*fn)(void *arg, uint32_t events); /* EPOLL... */
+	void *arg;
+};
+
+struct events {
+	int poll;                                 /* -1: none */
+	struct epoll_event batch[EVENTS_AT_ONCE]; /* being served now */
+	unsigned count;
+};
+
+int events_init(struct events *ev, struct err *e);
+void events_done(struct events *ev);
+
+int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct err *e);
+/* 0: nothing for now, not even a hang-up. */
+void events_change(struct events *ev, struct watch *w, uint32_t mask);
+void events_remove(struct events *ev, struct watch *w); /* also if it is not */
+
+/* Waits for a batch (@timeout_ms -1: for ever). 0, also when interrupted. */
+int events_wait(struct events *ev, int timeout_ms, struct err *e);
+/* Calls whoever the batch is for. */
+void events_serve(struct events *ev);
+
+#endif

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/vm/filter.c - what a monitor may still ask of the host's kernel once its guest runs.
+ *
+ * Owns:  the list. Everything else kills the process, and with it the machine.
+ * Rules: loaded last, for all threads at once, when every thread, file and mapping that is needed
+ *        exists: so no clone, no open, no socket, no executable memory, and of ioctl only what runs
+ *        a vCPU.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/kvm.h>
+#include <linux/seccomp.h>
+
+#include "base/ckd.h"
+#include "host/host.h"
+#include "tier/vm/vm.h"
+
+enum rule_kind { PLAIN, IOCTL, NO_EXEC };
+
+/* clang-format off */
+static const struct rule {
+	unsigned nr;
+	enum rule_kind kind;
+} rules[] = {
+	/* running, waiting */
+	{ SYS_ioctl, IOCTL }, { SYS_futex, PLAIN }, { SYS_epoll_pwait, PLAIN }, { SYS_epoll_wait, PLAIN },
+	{ SYS_epoll_ctl, PLAIN }, { SYS_restart_syscall, PLAIN }, { SYS_rt_sigreturn, PLAIN },
+	{ SYS_rt_sigprocmask, PLAIN }, { SYS_tkill, PLAIN }, { SYS_tgkill, PLAIN }, { SYS_gettid, PLAIN },
+	{ SYS_clock_gettime, PLAIN }, { SYS_exit, PLAIN }, { SYS_exit_group, PLAIN },
+	/* bytes between the guest, its disk and its channel */
+	{ SYS_read, PLAIN }, { SYS_write, PLAIN }, { SYS_readv, PLAIN }, { SYS_writev, PLAIN },
+	{ SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
+	{ SYS_sendto, PLAIN }, { SYS_recvfrom, PLAIN }, { SYS_sendmsg, PLAIN }, { SYS_recvmsg, PLAIN },
+	{ SYS_accept4, PLAIN }, { SYS_shutdown, PLAIN }, { SYS_close, PLAIN }, { SYS_getrandom, PLAIN },
+	/* memory: buffers of our own, pages that the guest gives back */
+	{ SYS_mmap, NO_EXEC }, { SYS_munmap, PLAIN }, { SYS_mremap, PLAIN }, { SYS_madvise, PLAIN },
+	{ SYS_brk, PLAIN }, { SYS_fallocate, PLAIN },
+};
+/* clang-format on */
+
+static const uint32_t ioctls[] = { (uint32_t)KVM_RUN, (uint32_t)KVM_KVMCLOCK_CTRL };
+
+enum { PROG_MAX = 256 };
+
+struct prog {
+	struct sock_filter code[PROG_MAX];
+	unsigned len;
+};
+
+static void emit(struct prog *p, uint16_t code, uint32_t k, uint8_t yes, uint8_t no)
+{
+	p->code[p->len++] = (struct sock_filter){ code, yes, no, k };
+}
+
+static void load(struct prog *p, size_t offset)
+{
+	emit(p, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset, 0, 0);
+}
+
+static void answer(struct prog *p, uint32_t what)
+{
+	emit(p, BPF_RET | BPF_K, what, 0, 0);
+}
+
+static size_t arg_low(unsigned i)
+{
+	return offsetof(struct seccomp_data, args) + 8 * (size_t)i;
+}
+
+/* The accumulator holds the number; falls through to the next rule when it is another. */
+static void emit_rule(struct prog *p, const struct rule *r)
+{
+	unsigned jump = p->len;
+
+	emit(p, BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, 0);
+	if (r->kind == IOCTL) {
+		load(p, arg_low(1));
+		for (size_t i = 0; i < ARRAY_LEN(ioctls); i++) {
+			emit(p, BPF_JMP | BPF_JEQ | BPF_K, ioctls[i], 0, 1);
+			answer(p, SECCOMP_RET_ALLOW);
+		}
+		answer(p, SECCOMP_RET_KILL_PROCESS);
+	} else if (r->kind == NO_EXEC) {
+		load(p, arg_low(2));
+		emit(p, BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1);
+		answer(p, SECCOMP_RET_KILL_PROCESS);
+		answer(p, SECCOMP_RET_ALLOW);
+	} else {
+		answer(p, SECCOMP_RET_ALLOW);
+	}
+	p->code[jump].jf = (uint8_t)(p->len - jump - 1);
+}
+
+unsigned filter_calls(void)
+{
+	return ARRAY_LEN(rules);
+}
+
+int filter_load(struct err *e)
+{
+	struct prog p = { .len = 0 };
+	struct sock_fprog prog;
+	int r;
+
+	load(&p, offsetof(struct seccomp_data, arch));
+	emit(&p, BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
+	answer(&p, SECCOMP_RET_KILL_PROCESS);
+	load(&p, offsetof(struct seccomp_data, nr));
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+		emit_rule(&p, &rules[i]);
+	answer(&p, SECCOMP_RET_KILL_PROCESS);
+	prog = (struct sock_fprog){ .len = (unsigned short)p.len, .filter = p.code };
+	r = host_seccomp(SECCOMP_FILTER_FLAG_TSYNC, &prog);
+	if (r < 0)
+		return err_set(e, -r, "loading the monitor's system call filter");
+	return r > 0 ? err_say(e, EBUSY, "thread %d has another filter", r) : 0;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_VM_MACHINE_H
+#define WARD_TIER_VM_MACHINE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "tier/vm/boot/boot.h"
+#include "tier/vm/events.h"
+#include "tier/vm/gmem.h"
+#include "tier/vm/i8042.h"
+#include "tier/vm/serial.h"
+#include "tier/vm/virtio/device.h"
+
+/*
+ * One virtual machine: memory, CPUs, interrupts, devices. Every vCPU is a thread; the devices run
+ * in the thread that calls machine_run(). Everything but the guest's own memory is under one lock.
+ */
+struct machine;
+
+enum vcpu_state { VCPU_PAUSED, VCPU_RUNNING, VCPU_ENDED };
+
+struct vcpu {
+	struct machine *machine;
+	unsigned index;
+	int fd; /* -1: none */
+	struct kvm_run *run;
+	pthread_t thread;
+	bool has_thread;
+	enum vcpu_state state; /* under the machine's lock */
+	bool half_done;        /* an exit whose second half the next run has to do */
+};
+
+/* What the guest cost: exits to this process, by kind. Exact, so a test can hold them. */
+struct machine_exits {
+	uint64_t port_in, port_out, mmio_read, mmio_write, interrupted, other;
+};
+
+enum machine_end {
+	MACHINE_RUNS,
+	MACHINE_OFF,     /* the guest switched itself off, or was asked to stop */
+	MACHINE_CRASHED, /* a triple fault, or an exit that makes no sense */
+	MACHINE_FAILED,  /* KVM refused */
+};
+
+/* A device in its place. */
+struct machine_device {
+	struct vdev *dev; /* borrowed */
+	uint64_t at;
+	uint32_t gsi;
+	int line; /* eventfd that raises the interrupt */
+	struct machine_kick {
+		struct machine_device *device;
+		int fd; /* eventfd that the guest's notify writes to; -1: none */
+		struct watch watch;
+	} kicks[VDEV_QUEUES_MAX];
+};
+
+struct machine {
+	int kvm, vm; /* kvm is borrowed */
+	struct gmem mem;
+	unsigned cpus;
+	struct vcpu *vcpus;
+	size_t run_bytes;
+	struct kvm_cpuid2 *cpuid; /* what KVM offers, masked; per CPU details are filled in later */
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* a vCPU's state did */
+	bool go;                /* vCPUs may run */
+	bool stop_asked;        /* atomic: see machine_stop() */
+	enum machine_end end;
+	char why[160];
+	struct machine_exits exits;
+
+	void (*console)(void *arg, uint8_t byte);
+	void *console_arg;
+	struct serial serial;
+	struct i8042 keyboard;
+	int serial_line, keyboard_line, genid_line;
+	struct machine_device devices[BOOT_DEVICES_MAX];
+	unsigned device_count;
+	struct events events; /* of the device thread */
+	int wakeup;           /* eventfd: something changed that it must look at */
+	struct watch wakeup_watch;
+};
+
+struct machine_config {
+	int kvm; /* an open /dev/kvm; borrowed */
+	uint64_t memory_bytes;
+	enum gmem_kind memory_kind;
+	unsigned cpus;
+	bool plain_fpu; /* hide XSAVE and what needs it: for emulators that get it wrong */
+	/* A byte on the console; must not block. NULL: dropped. */
+	void (*console)(void *arg, uint8_t byte);
+	void *arg;
+};
+
+/* On failure nothing is left. */
+int machine_create(struct machine *m, const struct machine_config *c, struct err *e);
+/* Puts @dev into the next free place. Before machine_boot(). */
+int machine_attach(struct machine *m, struct vdev *dev, struct err *e);
+/* How a device raises its line, for vdev_init(): arg is the machine_device. */
+void machine_raise(void *arg);
+/* Place number @i, for machine_raise(). */
+struct machine_device *machine_place(struct machine *m, unsigned i);
+/* Loads the kernel and sets the first CPU; fills in the request's devices and CPUs. */
+int machine_boot(struct machine *m, struct boot_request *q, struct err *e);
+/* Makes the vCPUs' threads, which wait; so that a filter that makes none can be loaded. */
+int machine_arm(struct machine *m, struct err *e);
+/* Starts the vCPUs and serves the devices until the machine ends; its exit tells in m->end. */
+int machine_run(struct machine *m, struct err *e);
+/* From any thread, also a signal handler: ends machine_run(). */
+void machine_stop(struct machine *m);
+/* Kicks every vCPU out of the guest and waits until each stands still, with no exit half done. */
+int machine_pause(struct machine *m, struct err *e);
+void machine_resume(struct machine *m);
+void machine_done(struct machine *m);
+
+/* vcpu.c */
+int vcpu_create(struct machine *m, unsigned index, struct err *e);
+int vcpu_start(struct vcpu *v, struct err *e); /* its thread; it waits for m->go */
+void vcpu_kick(struct vcpu *v);
+void vcpu_done(struct vcpu *v);
+int vcpu_set_boot(struct vcpu *v, const struct boot_cpu *cpu, struct err *e);
+/* cpuid.c: what CPU @index of @count sees, made from what KVM offers. */
+int cpuid_read(int kvm, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e);
+int cpuid_set(
+	int vcpu, const struct kvm_cpuid2 *offered, unsigned index, unsigned count, struct err *e);
+/* bus.c: an access of the guest. False: the guest asked for the end. */
+bool bus_port(struct machine *m, bool out, uint16_t port, uint8_t *data, unsigned size);
+void bus_mmio(struct machine *m, bool write, uint64_t at, uint8_t *data, unsigned len);
+
+#endif

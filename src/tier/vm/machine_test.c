@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/vm/machine_test.c - guests of a few instructions on whatever /dev/kvm there is.
+ *
+ * They run on a paravirtual KVM too, on which no Linux boots. Without any /dev/kvm this test says
+ * so and counts as skipped, with the reason.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "base/ckd.h"
+#include "tier/vm/machine.h"
+#include "tier/vm/virtio/rng.h"
+
+enum { MEM = 16 << 20, CODE_AT = 0x100000, SKIPPED = 77 };
+
+static int kvm = -1;
+
+struct output {
+	char text[64];
+	unsigned len;
+};
+
+static void collect(void *arg, uint8_t byte)
+{
+	struct output *o = arg;
+
+	if (o->len < sizeof(o->text) - 1)
+		o->text[o->len++] = (char)byte;
+}
+
+/* An ELF file around 32-bit code, with a PVH entry. */
+static int kernel_of(const uint8_t *code, size_t len)
+{
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p[2];
+		Elf64_Nhdr n;
+		char name[4];
+		uint32_t entry;
+		uint8_t code[512];
+	} k;
+	int fd = memfd_create("kernel", MFD_CLOEXEC);
+
+	memset(&k, 0, sizeof(k));
+	memcpy(k.h.e_ident, ELFMAG, SELFMAG);
+	k.h.e_ident[EI_CLASS] = ELFCLASS64;
+	k.h.e_ident[EI_DATA] = ELFDATA2LSB;
+	k.h.e_machine = EM_X86_64;
+	k.h.e_phoff = offsetof(__typeof__(k), p);
+	k.h.e_phentsize = sizeof(k.p[0]);
+	k.h.e_phnum = 2;
+	k.h.e_entry = CODE_AT;
+	k.p[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
+		.p_offset = offsetof(__typeof__(k), code),
+		.p_paddr = CODE_AT,
+		.p_filesz = sizeof(k.code),
+		.p_memsz = sizeof(k.code) };
+	k.p[1] = (Elf64_Phdr){
+		.p_type = PT_NOTE, .p_offset = offsetof(__typeof__(k), n), .p_filesz = 20
+	};
+	k.n = (Elf64_Nhdr){ 4, 4, 18 };
+	memcpy(k.name, "Xen", 4);
+	k.entry = CODE_AT;
+	assert_true(fd >= 0 && len <= sizeof(k.code));
+	memcpy(k.code, code, len);
+	assert_int_equal(write(fd, &k, sizeof(k)), (ssize_t)sizeof(k));
+	return fd;
+}
+
+static void make(struct machine *m, struct output *o, unsigned cpus)
+{
+	struct machine_config c = {
+		.kvm = kvm, .memory_bytes = MEM, .cpus = cpus, .console = collect, .arg = o
+	};
+	struct err e = { 0 };
+
+	if (machine_create(m, &c, &e) < 0)
+		fail_msg("%s", e.msg);
+}
+
+static void load(struct machine *m, const uint8_t *code, size_t len)
+{
+	int fd = kernel_of(code, len);
+	struct boot_request q = { .kernel = fd, .initrd = -1, .cmdline = "" };
+	struct err e = { 0 };
+
+	if (machine_boot(m, &q, &e) < 0)
+		fail_msg("%s", e.msg);
+	close(fd);
+}
+
+static void says_hello(void **state)
+{
+	/* mov dx,0x3f8; "hi" to it; mov al,0xfe; out 0x64,al; jmp . */
+	static const uint8_t code[] = { 0x66, 0xba, 0xf8, 0x03, 0xb0, 'h', 0xee, 0xb0, 'i', 0xee,
+		0xb0, 0xfe, 0xe6, 0x64, 0xeb, 0xfe };
+	struct output o = { .len = 0 };
+	struct machine m;
+	struct err e = { 0 };
+
+	(void)state;
+	make(&m, &o, 1);
+	load(&m, code, sizeof(code));
+	assert_int_equal(machine_run(&m, &e), 0);
+	assert_int_equal(m.end, MACHINE_OFF);
+	assert_string_equal(o.text, "hi");
+	assert_int_equal(m.exits.port_out, 3);
+	assert_int_equal(m.exits.port_in, 0);
+	machine_done(&m);
+}
+
+/* The guest finds a device by its registers, and one more window that is empty. */
+static void finds_a_device(void **state)
+{
+	/* mov dx,0x3f8; mov eax,[0xc0001000]; out dx,al; mov eax,[0xc0001008]; add al,'0';
+	 * out dx,al; mov eax,[0xc0002000]; cmp eax,-1; jne .; mov al,0xfe; out 0x64,al; jmp . */
+	static const uint8_t code[] = { 0x66, 0xba, 0xf8, 0x03, 0xa1, 0x00, 0x10, 0x00, 0xc0, 0xee,
+		0xa1, 0x08, 0x10, 0x00, 0xc0, 0x04, '0', 0xee, 0xa1, 0x00, 0x20, 0x00, 0xc0, 0x83,
+		0xf8, 0xff, 0x75, 0xfe, 0xb0, 0xfe, 0xe6, 0x64, 0xeb, 0xfe };
+	struct rng *rng = calloc(1, sizeof(*rng));
+	struct output o = { .len = 0 };
+	struct machine m;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_non_null(rng);
+	make(&m, &o, 1);
+	rng_init(rng, &m.mem, machine_raise, machine_place(&m, 0));
+	assert_int_equal(machine_attach(&m, &rng->dev, &e), 0);
+	load(&m, code, sizeof(code));
+	assert_int_equal(machine_run(&m, &e), 0);
+	assert_string_equal(o.text, "v4"); /* "virt", and a device that gives randomness */
+	assert_int_equal(m.exits.mmio_read, 3);
+	machine_done(&m);
+	free(rng);
+}
+
+static void crashes(void **state)
+{
+	/* lidt of an empty table; int3: a fault in a fault in a fault */
+	static const uint8_t code[] = { 0x0f, 0x01, 0x1d, 0x00, 0x60, 0x00, 0x00, 0xcc };
+	struct output o = { .len = 0 };
+	struct machine m;
+	struct err e = { 0 };
+
+	(void)state;
+	make(&m, &o, 1);
+	load(&m, code, sizeof(code));
+	gmem_fill(&m.mem, GPA(0x6000), 0, 64);
+	assert_int_equal(machine_run(&m, &e), 0);
+	assert_int_equal(m.end, MACHINE_CRASHED);
+	machine_done(&m);
+}
+
+struct pauser {
+	struct machine *m;
+	int result;
+	uint64_t before, after;
+};
+
+static void *pause_and_look(void *arg)
+{
+	struct pauser *p = arg;
+	struct err e = { 0 };
+	uint32_t first = 0, again = 0;
+
+	while (first < 1000) /* it counts at 2 MiB */
+		gmem_read(&p->m->mem, GPA(0x200000), &first, 4);
+	p->result = machine_pause(p->m, &e);
+	gmem_read(&p->m->mem, GPA(0x200000), &first, 4);
+	usleep(20000);
+	gmem_read(&p->m->mem, GPA(0x200000), &again, 4);
+	if (p->result == 0 && first != again)
+		p->result = -EBUSY; /* it went on */
+	machine_resume(p->m);
+	while (again == first)
+		gmem_read(&p->m->mem, GPA(0x200000), &again, 4);
+	machine_stop(p->m);
+	return NULL;
+}
+
+/* A guest that never leaves by itself is stopped, stands still, goes on, and is ended. */
+static void pauses(void **state)
+{
+	/* inc dword [0x200000]; jmp back */
+	static const uint8_t code[] = { 0xff, 0x05, 0x00, 0x00, 0x20, 0x00, 0xeb, 0xf8 };
+	struct output o = { .len = 0 };
+	struct machine m;
+	struct pauser p = { .m = &m };
+	struct err e = { 0 };
+	pthread_t t;
+
+	(void)state;
+	make(&m, &o, 2);
+	load(&m, code, sizeof(code));
+	assert_int_equal(pthread_create(&t, NULL, pause_and_look, &p), 0);
+	assert_int_equal(machine_run(&m, &e), 0);
+	pthread_join(t, NULL);
+	assert_int_equal(p.result, 0);
+	assert_int_equal(m.end, MACHINE_OFF);
+	machine_done(&m);
+}
+
+static void refuses(void **state)
+{
+	static const struct {
+		uint64_t memory;
+		unsigned cpus;
+	} cases[] = { { MEM, 0 }, { MEM, 33 }, { 0, 1 }, { MEM + 1, 1 }, { UINT64_MAX, 1 } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct machine_config c = {
+			.kvm = kvm, .memory_bytes = cases[i].memory, .cpus = cases[i].cpus
+		};
+		struct machine m;
+		struct err e = { 0 };
+
+		assert_true(machine_create(&m, &c, &e) < 0);
+		assert_true(e.msg[0] != '\0');
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(says_hello),
+		cmocka_unit_test(finds_a_device),
+		cmocka_unit_test(crashes),
+		cmocka_unit_test(pauses),
+		cmocka_unit_test(refuses),
+	};
+
+	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	if (kvm < 0) {
+		printf("skipped: /dev/kvm: %s\n", strerror(errno));
+		return SKIPPED;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

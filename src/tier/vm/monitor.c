@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/vm/monitor.c - the first process of a vm sandbox: a jailed monitor around one machine.
+ *
+ * Owns:  the machine and its devices.
+ * Rules: a copy of ward's memory, like the container's first process: every step that fails ends
+ *        it, and the trail says which. When the first guest instruction runs it has no name of any
+ *        file, no network, no privilege, and descriptors of nothing but the machine and its
+ * channel.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "base/own.h"
+#include "base/str.h"
+#include "host/host.h"
+#include "tier/vm/console.h"
+#include "tier/vm/machine.h"
+#include "tier/vm/virtio/block.h"
+#include "tier/vm/virtio/rng.h"
+#include "tier/vm/virtio/vsock.h"
+#include "tier/vm/vm.h"
+
+enum { FILES_MAX = 512 };
+
+struct monitor {
+	struct vmbox *v;
+	struct trail *trail;
+	struct machine machine;
+	struct disk disk;
+	struct block block;
+	struct rng rng;
+	struct vsock vsock;
+	int channel; /* -1: the agent has it */
+	bool ready;
+	struct console console;
+};
+
+static void fail(struct monitor *m, int r, struct err *e) __attribute__((noreturn));
+static void fail(struct monitor *m, int r, struct err *e)
+{
+	e->code = e->code ? e->code : -r;
+	trail_fail(m->trail, e);
+	_exit(125);
+}
+
+static void must(struct monitor *m, int r, struct err *e)
+{
+	if (r < 0)
+		fail(m, r, e);
+}
+
+/* --- What the guest reaches --------------------------------------------------------------------
+ */
+
+static void on_console(void *arg, uint8_t byte)
+{
+	console_byte(&((struct monitor *)arg)->console, byte);
+}
+
+/* The agent calls, once. Nothing else of the host has a port. */
+static int on_dial(void *arg, uint32_t port)
+{
+	struct monitor *m = arg;
+	struct err e = { 0 };
+
+	if (port != VM_AGENT_PORT || m->channel < 0)
+		return -ECONNREFUSED;
+	if (box_send_ready(m->channel, -1, -1, &e) < 0)
+		return -ECONNREFUSED;
+	m->ready = true;
+	return take_fd(&m->channel);
+}
+
+static unsigned cpus_of(const struct plan *plan)
+{
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	unsigned n = (plan->limits.cpu_milli + 999) / 1000;
+
+	if (!n)
+		n = online < 1 ? 1 : online > VM_CPUS_MAX ? VM_CPUS_MAX : (unsigned)online;
+	return n < BOOT_CPUS_MAX ? n : BOOT_CPUS_MAX;
+}
+
+static void add_device(struct monitor *m, struct vdev *dev)
+{
+	struct err e = { 0 };
+
+	must(m, machine_attach(&m->machine, dev, &e), &e);
+}
+
+static struct machine_device *next_place(struct monitor *m)
+{
+	return machine_place(&m->machine, m->machine.device_count);
+}
+
+static void make_machine(struct monitor *m)
+{
+	const struct plan *plan = m->v->box.plan;
+	struct machine_config c = { .kvm = m->v->kvm,
+		.memory_bytes = plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
+		.cpus = cpus_of(plan),
+		.plain_fpu = m->v->plain_fpu,
+		.console = on_console,
+		.arg = m };
+	struct gmem *mem = &m->machine.mem;
+	struct err e = { 0 };
+
+	must(m, machine_create(&m->machine, &c, &e), &e);
+	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
+	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
+	add_device(m, &m->block.dev);
+	rng_init(&m->rng, mem, machine_raise, next_place(m));
+	add_device(m, &m->rng.dev);
+	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
+		next_place(m));
+	add_device(m, &m->vsock.dev);
+}
+
+static void load_guest(struct monitor *m)
+{
+	const struct plan *plan = m->v->box.plan;
+	char line[512];
+	struct boot_request q = { .kernel = m->v->kernel,
+		.initrd = m->v->initrd,
+		.cmdline = line,
+		.acpi = true,
+		.serial = true };
+	struct err e = { 0 };
+	int r = str_fmt(line, sizeof(line),
+		"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable i8042.noaux "
+		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.host=%s",
+		(unsigned long long)plan->limits.disk_bytes, plan->hostname);
+
+	if (r < 0)
+		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);
+	must(m, machine_boot(&m->machine, &q, &e), &e);
+}
+
+/* On v2 it was born inside. */
+static int enter_cgroups(const struct vmbox *v, struct err *e)
+{
+	int tasks[CGROUP_PARTS];
+	unsigned n = 0;
+
+	for (int i = 0; i < CGROUP_PARTS; i++)
+		if (v->cg.kind == CGROUP_V1 && v->cg.tasks[i] >= 0)
+			tasks[n++] = v->cg.tasks[i];
+	return cgroup_enter(tasks, n, e);
+}
+
+/* --- The jail --------------------------------------------------------------------------------- */
+
+static int new_namespaces(struct err *e)
+{
+	int r = host_unshare(
+		CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP);
+
+	return r < 0 ? err_set(e, -r, "making the monitor's namespaces") : 0;
+}
+
+/* A root with nothing in it. */
+static int empty_root(struct err *e)
+{
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount("none", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			"size=4k,nr_inodes=2,mode=0555") < 0)
+		return err_set(e, errno, "making an empty root");
+	if (chdir("/tmp") < 0 || host_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+		mount(NULL, "/", NULL,
+			MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			NULL) < 0)
+		return err_set(e, errno, "entering the empty root");
+	return 0;
+}
+
+static int drop_privileges(const struct plan *plan, struct err *e)
+{
+	gid_t none[1] = { 0 };
+	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+
+	if (r == 0 && plan->id_base)
+		r = host_setids(plan->id_base, plan->id_base, none, 0);
+	if (r == 0)
+		r = host_capset(0, 0, 0);
+	/* Cleared by the change of ids. */
+	if (r == 0)
+		r = host_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (r == 0)
+		r = host_prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	return r < 0 ? err_set(e, -r, "dropping privileges") : 0;
+}
+
+static int limit(struct err *e)
+{
+	static const struct {
+		int what;
+		rlim_t most;
+	} limits[] = { { RLIMIT_CORE, 0 }, { RLIMIT_NOFILE, FILES_MAX }, { RLIMIT_FSIZE, 0 } };
+
+	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+		int r = host_setrlimit(
+			limits[i].what, &(struct rlimit){ limits[i].most, limits[i].most });
+
+		if (r < 0)
+			return err_set(e, -r, "setting the monitor's limits");
+	}
+	return 0;
+}
+
+/* What it does not need any more. */
+static void close_rest(struct monitor *m)
+{
+	close(m->v->kvm);
+	close(m->v->kernel);
+	close(m->v->initrd);
+	for (int i = 0; i < 3; i++)
+		close(i);
+}
+
+static void lock_down(struct monitor *m)
+{
+	struct err e = { 0 };
+
+	trail_begin(m->trail, STEP_UNSHARE);
+	must(m, new_namespaces(&e), &e);
+	trail_begin(m->trail, STEP_ROOT);
+	must(m, empty_root(&e), &e);
+	trail_begin(m->trail, STEP_RLIMITS);
+	must(m, limit(&e), &e);
+	close_rest(m);
+	trail_begin(m->trail, STEP_CAPS);
+	must(m, drop_privileges(m->v->box.plan, &e), &e);
+}
+
+void monitor_main(struct vmbox *v, int channel)
+{
+	static struct monitor monitor;
+	struct monitor *m = &monitor;
+	struct err e = { 0 };
+
+	m->v = v;
+	m->trail = (struct trail *)v->box.shared;
+	m->channel = channel;
+	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	trail_begin(m->trail, STEP_ATTACH);
+	must(m, enter_cgroups(v, &e), &e);
+	trail_begin(m->trail, STEP_MACHINE);
+	make_machine(m);
+	load_guest(m);
+	lock_down(m);
+	box_forget_arguments(v->box.plan);
+	trail_begin(m->trail, STEP_SECCOMP);
+	must(m, machine_arm(&m->machine, &e), &e);
+	must(m, filter_load(&e), &e);
+	trail_begin(m->trail, STEP_AGENT);
+	must(m, machine_run(&m->machine, &e), &e);
+	if (!m->ready)
+		must(m,
+			err_say(&e, EIO,
+				"the guest ended before its agent came up: %s; console: %s",
+				m->machine.why, console_words(&m->console)),
+			&e);
+	_exit(0);
+}

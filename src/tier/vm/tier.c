@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/vm/tier.c - the vm tier: a machine of its own, on KVM, behind a jailed monitor.
+ *
+ * Owns:  the life of a struct vmbox, from ward's side.
+ * Rules: everything that has a name on the host is opened here; the monitor gets descriptors.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/sched.h>
+
+#include "base/own.h"
+#include "base/str.h"
+#include "host/host.h"
+#include "tier/vm/vm.h"
+
+static struct vmbox *vm_of(struct box *box)
+{
+	return (struct vmbox *)box;
+}
+
+static int open_kvm(int *ret, struct err *e)
+{
+	int fd = host_open("/dev/kvm", O_RDWR, 0);
+
+	if (fd < 0)
+		return err_set(e, -fd,
+			"opening /dev/kvm (the vm tier needs hardware virtualization and the right "
+			"to use it)");
+	*ret = fd;
+	return 0;
+}
+
+static int vm_probe(struct err *e)
+{
+	own_fd int kvm = -1;
+
+	return open_kvm(&kvm, e);
+}
+
+static void vm_stop(struct box *box);
+
+static int vm_prepare(
+	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
+{
+	struct vmbox *v = calloc(1, sizeof(*v));
+	int r;
+
+	if (!v)
+		return err_set(e, ENOMEM, "preparing the sandbox");
+	box_init(&v->box, &tier_vm, plan);
+	cgroup_init(&v->cg);
+	v->box.bytes_only = true;
+	v->kvm = v->kernel = v->initrd = v->root = -1;
+	v->outer = *plan;
+	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
+	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_plan(&v->cg, &v->outer, e);
+	if (r == 0)
+		r = open_kvm(&v->kvm, e);
+	if (r == 0)
+		r = kernel_dir(plan->state_dir, v->kernel_dir, e);
+	if (r == 0)
+		r = kernel_open(v->kernel_dir, &v->kernel, e);
+	if (r == 0)
+		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+	if (r < 0) {
+		vm_stop(&v->box);
+		return r;
+	}
+	for (int i = 0; i < CGROUP_PARTS; i++)
+		if (v->cg.path[i][0])
+			box_add_undo(&v->box, UNDO_CGROUP, v->cg.path[i], NULL);
+	*ret_box = &v->box;
+	return 0;
+}
+
+static int clone_monitor(struct vmbox *v, struct err *e)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWPID | CLONE_PIDFD,
+		.pidfd = (uintptr_t)&v->box.fds.pidfd,
+		.exit_signal = SIGCHLD,
+	};
+	int channel[2], r;
+	pid_t pid;
+
+	v->box.shared = box_share_trail(e);
+	if (!v->box.shared)
+		return -e->code;
+	r = host_socketpair(SOCK_STREAM, channel);
+	if (r < 0)
+		return err_set(e, -r, "making the agent's channel");
+	v->box.fds.channel = channel[0];
+	if (v->cg.kind == CGROUP_V2) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)v->cg.dir[0];
+	}
+	pid = host_clone3(&args);
+	if (pid == 0) {
+		close(channel[0]);
+		monitor_main(v, channel[1]);
+	}
+	close(channel[1]);
+	if (pid < 0)
+		return err_set(e, -pid, "starting the monitor");
+	v->box.pid = pid;
+	return 0;
+}
+
+static int vm_start(struct box *box, struct trail *trail, struct err *e)
+{
+	struct vmbox *v = vm_of(box);
+	int r;
+
+	if (box->plan->mount_count)
+		return err_say(e, EOPNOTSUPP, "--mount is not offered at the vm tier");
+	trail_begin(trail, STEP_CGROUP);
+	r = cgroup_make(&v->cg, &v->outer, e);
+	if (r < 0)
+		return r;
+	box->fds.oom = take_fd(&v->cg.oom);
+	trail_begin(trail, STEP_TREE);
+	r = rootfs_open(box->plan, &v->root, e);
+	if (r == 0)
+		r = initramfs_make(v->kernel_dir, &v->initrd, e);
+	if (r < 0)
+		return r;
+	trail_begin(trail, STEP_CLONE);
+	return clone_monitor(v, e);
+}
+
+static void vm_kill(struct box *box)
+{
+	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
+
+	if (!box->pid)
+		return;
+	host_pidfd_kill(box->fds.pidfd, SIGKILL);
+	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+static void vm_measure(struct box *box, struct usage *usage)
+{
+	cgroup_usage(&vm_of(box)->cg, box->plan->report, usage);
+}
+
+static void close_if(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+static void vm_stop(struct box *box)
+{
+	struct vmbox *v = vm_of(box);
+	struct usage unused;
+	int status;
+
+	if (box->pid) {
+		vm_kill(box);
+		box_reap(box, &status, &unused);
+	}
+	cgroup_drop(&v->cg);
+	close_if(v->kvm);
+	close_if(v->kernel);
+	close_if(v->initrd);
+	close_if(v->root);
+	box_done(box);
+	free(v);
+}
+
+const struct tier_ops tier_vm = {
+	.name = "vm",
+	.what = "a virtual machine on KVM, behind a jailed monitor",
+	.wall = WALL_VM,
+	.probe = vm_probe,
+	.prepare = vm_prepare,
+	.start = vm_start,
+	.kill = vm_kill,
+	.measure = vm_measure,
+	.stop = vm_stop,
+};

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_VM_VIRTIO_BLOCK_H
+#define WARD_TIER_VM_VIRTIO_BLOCK_H
+
+#include "tier/vm/disk.h"
+#include "tier/vm/limiter.h"
+#include "tier/vm/virtio/device.h"
+
+enum { BLOCK_ID_BYTES = 20 };
+
+struct block {
+	struct vdev dev; /* first */
+	struct disk *disk;
+	struct limiter limiter;
+	bool waits; /* for the limiter: call block_retry() after LIMITER_RETRY_MS */
+	char id[BLOCK_ID_BYTES];
+	struct vchain chain; /* the request at hand */
+	uint64_t requests, errors;
+};
+
+/* Borrows @disk. @write_back: offers flush. */
+void block_init(struct block *b, struct disk *disk, const char *id, bool write_back,
+	struct gmem *mem, void (*raise)(void *arg), void *arg);
+/* The limiter may let the next one through. */
+void block_retry(struct block *b);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/vm/virtio/rng.c - randomness for the guest, from the host's getrandom().
+ *
+ * Owns:  nothing.
+ * Rules: a request may be answered with less than it has room for, never with nothing.
+ */
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/clock.h"
+#include "tier/vm/virtio/rng.h"
+
+/* Straight into the guest's memory, part by part; how many bytes. */
+static uint32_t fill(const struct vchain *c)
+{
+	struct iovec iov[VIRTQ_SIZE_MAX];
+	unsigned n = vchain_slice(c, true, 0, RNG_BYTES_MAX, iov);
+	uint32_t done = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		for (size_t at = 0; at < iov[i].iov_len;) {
+			size_t want = iov[i].iov_len - at;
+			ssize_t got = getrandom(
+				(uint8_t *)iov[i].iov_base + at, want < 256 ? want : 256, 0);
+
+			if (got <= 0)
+				return done;
+			at += (size_t)got;
+			done += (uint32_t)got;
+		}
+	}
+	return done;
+}
+
+static void work(struct rng *r)
+{
+	struct virtq *q = &r->dev.queues[0];
+	int got = 0;
+
+	if (!vdev_is_active(&r->dev) || r->waits)
+		return;
+	do {
+		while ((got = virtq_pop(q, &r->chain)) > 0) {
+			if (!limiter_take(&r->limiter, r->chain.out_bytes, clock_ns())) {
+				virtq_unpop(q);
+				r->waits = true;
+				break;
+			}
+			if (r->chain.in || !r->chain.out) {
+				got = virtq_break(q, "a request for randomness without room");
+				break;
+			}
+			virtq_push(q, r->chain.head, fill(&r->chain));
+		}
+	} while (got == 0 && !r->waits && virtq_rearm(q));
+	vdev_tell(&r->dev, q);
+	if (got < 0)
+		vdev_stop(&r->dev, q->broken);
+}
+
+static void rng_kick(struct vdev *d, unsigned q)
+{
+	(void)q;
+	work((struct rng *)d);
+}
+
+void rng_retry(struct rng *r)
+{
+	r->waits = false;
+	work(r);
+}
+
+static void rng_begin(struct vdev *d)
+{
+	((struct rng *)d)->waits = false;
+}
+
+static const struct vdev_ops rng_ops = {
+	.name = "rng",
+	.id = VDEV_RNG,
+	.queues = 1,
+	.queue_size = 64,
+	.activate = rng_begin,
+	.reset = rng_begin,
+	.kick = rng_kick,
+};
+
+void rng_init(struct rng *r, struct gmem *mem, void (*raise)(void *arg), void *arg)
+{
+	memset(r, 0, sizeof(*r));
+	vdev_init(&r->dev, &rng_ops, VDEV_F_EVENT_IDX, mem, raise, arg);
+}
