@@ -40,31 +40,44 @@ static const char *const base_env[LAUNCH_BASE_ENV] = {
 
 static const char *const root_env[LAUNCH_ROOT_ENV] = { "HOME=/root", "USER=root", "LOGNAME=root" };
 
-/* Which walls this build has. Whether the host can build the chosen one shows when it is built: a
- * probe would cost as much as the sandbox, and a wall that fails is never replaced by another. */
-static unsigned built_walls(void)
+/*
+ * Which walls this build has, less those for which something must be set up first that is not
+ * there. Whether the host can build the chosen one shows when it is built: a probe would cost as
+ * much as the sandbox, and a wall that fails is never replaced by another.
+ */
+static unsigned ready_walls(
+	const struct launch *l, struct err *why, const char *missing[WALL_COUNT])
 {
 	unsigned count, bits = 0;
 	const struct tier_ops *const *tiers = tier_list(&count);
 
-	for (unsigned i = 0; i < count; i++)
-		bits |= WALL_BIT(tier_wall(tiers[i]));
+	for (unsigned i = 0; i < count; i++) {
+		enum wall w = tier_wall(tiers[i]);
+		/* One that was not asked for by hand when another was is of no interest. */
+		bool matters = l->req->asked == WALL_NONE || l->req->asked == w;
+
+		if (matters && tier_ready(tiers[i], l->req->state_dir, why) < 0)
+			missing[w] = why->msg;
+		else
+			bits |= WALL_BIT(w);
+	}
 	return bits;
 }
 
 static int decide(struct launch *l, struct err *e)
 {
-	static const char *const missing[WALL_COUNT] = {
+	const char *missing[WALL_COUNT] = {
 		[WALL_KERNEL] = "this build has no kernel tier",
 		[WALL_VM] = "this build has no vm tier",
 		[WALL_JS] = "this build has no js tier",
 		[WALL_WASM] = "this build has no wasm tier",
 	};
+	struct err why = { 0 }; /* only one tier, vm, has anything to set up */
 	struct policy_input in = {
 		.traits = l->req->traits,
 		.asked = l->req->asked,
 		.accept_risk = l->req->accept_risk,
-		.available = built_walls(),
+		.available = ready_walls(l, &why, missing),
 		.missing = missing,
 	};
 
@@ -367,8 +380,7 @@ void launch_end_setup(struct launch *l, const struct err *e)
 	l->end.step = step_name(trail_current(&l->trail));
 	str_fmt(l->end.detail, sizeof(l->end.detail), "%.*s", (int)sizeof(l->end.detail) - 1,
 		e->msg);
-	l->end.usage =
-		(struct usage){ .cpu_us = UINT64_MAX,
+	l->end.usage = (struct usage){ .cpu_us = UINT64_MAX,
 		.memory_peak_bytes = UINT64_MAX,
 		.written_bytes = UINT64_MAX,
 		.pids_peak = UINT64_MAX };

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 #include "core/launch.h"
 #include "core/run.h"
 #include "core/run_report.h"

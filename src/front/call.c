@@ -68,7 +68,7 @@ static void on_ended(void *ctx, struct wire_req *q, enum wire_end how)
 	call_leave(c);
 }
 
-void call_begin(struct call *c)
+void front_begin(struct call *c)
 {
 	static const struct wire_events events = { on_body, on_body_end, on_drained, on_ended };
 

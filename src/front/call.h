@@ -71,7 +71,7 @@ struct call {
 };
 
 /* Sets the events of the request; from here on @c ends by itself. */
-void call_begin(struct call *c);
+void front_begin(struct call *c);
 /* The request has been handed to somebody else: gives up all but what the handler keeps. */
 void call_leave(struct call *c);
 void *call_alloc(struct call *c, size_t size); /* zeroed, until the end; NULL: answered with 500 */

@@ -234,7 +234,7 @@ void front_request(void *front, struct wire_req *q)
 	}
 	c->front = f;
 	c->q = q;
-	call_begin(c);
+	front_begin(c);
 	if (query_parse(&c->query, wire_query(q)) < 0) {
 		call_fail(c, 400, "the query has too many parts, or a NUL in it");
 		return;

@@ -300,7 +300,7 @@ static int on_usage(
 static int on_tell(
 	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
 {
-	struct proc *p = proc_find(s, v);
+	struct proc *p = serve_find(s, v);
 	uint64_t sig = ctl_num(v, TAG_SIGNAL, 0);
 
 	if (!p || p->exited || !p->pid)
@@ -315,7 +315,7 @@ static int on_tell(
 static int on_shape(
 	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
 {
-	struct proc *p = proc_find(s, v);
+	struct proc *p = serve_find(s, v);
 	uint64_t rows = ctl_num(v, TAG_ROWS, 0), cols = ctl_num(v, TAG_COLS, 0);
 
 	(void)f;

@@ -181,7 +181,7 @@ void put_limits(struct msg *m, const struct plan_limits *l);
 int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size_t len);
 int proc_attach(struct serve *s, const struct frame *f, const struct ctl_fields *v);
 int proc_input(struct serve *s, const struct frame *f, const struct ctl_fields *v);
-struct proc *proc_find(struct serve *s, const struct ctl_fields *v);
+struct proc *serve_find(struct serve *s, const struct ctl_fields *v);
 void proc_list(struct serve *s, uint32_t stream);
 void proc_event(struct serve *s, struct proc *p, const struct proto_event *ev);
 void proc_pump(struct serve *s, struct proc *p); /* output to whoever may take it */

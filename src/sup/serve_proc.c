@@ -59,7 +59,7 @@ static void unlink_call(struct call **list, struct call *c)
 		*list = c->next;
 }
 
-struct proc *proc_find(struct serve *s, const struct ctl_fields *v)
+struct proc *serve_find(struct serve *s, const struct ctl_fields *v)
 {
 	const char *label = ctl_text(v, TAG_LABEL);
 	uint64_t pid = ctl_num(v, TAG_PID, 0);
@@ -641,7 +641,7 @@ int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size
 int proc_attach(struct serve *s, const struct frame *f, const struct ctl_fields *v)
 {
 	uint64_t window = ctl_num(v, TAG_WINDOW, FLOW_WINDOW), from;
-	struct proc *p = proc_find(s, v);
+	struct proc *p = serve_find(s, v);
 	struct call *c;
 
 	if (!window || window > FLOW_CREDIT_MAX || (f->flags & ~LINK_ALL)) {
@@ -701,7 +701,7 @@ void proc_list(struct serve *s, uint32_t stream)
 
 int proc_input(struct serve *s, const struct frame *f, const struct ctl_fields *v)
 {
-	struct proc *p = proc_find(s, v);
+	struct proc *p = serve_find(s, v);
 	struct call *c, **last;
 
 	if (!p || p->exited || !p->stdin_open || s->state == SUP_PAUSED) {

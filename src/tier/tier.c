@@ -68,6 +68,11 @@ int tier_probe(const struct tier_ops *t, struct err *e)
 	return t->probe(e);
 }
 
+int tier_ready(const struct tier_ops *t, const char *state_dir, struct err *e)
+{
+	return t->ready ? t->ready(state_dir, e) : 0;
+}
+
 int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	const struct tier_ops *t = tier_by_wall(plan->wall);

@@ -64,6 +64,10 @@ bool tier_calls(const struct tier_ops *t, unsigned *ret_guest, unsigned *ret_own
 /* Can this host build the wall? If not, @e says what is missing and how to get it. */
 int tier_probe(const struct tier_ops *t, struct err *e);
 
+/* Can it be chosen at all, as far as a glance tells: what somebody must have set up first is there.
+ * No process is made; the run path asks this. */
+int tier_ready(const struct tier_ops *t, const char *state_dir, struct err *e);
+
 /*
  * A sandbox lives in four calls. prepare checks and looks, and may start a first process that makes
  * its own namespaces and waits; nothing of it outlives this process. box_undo() then tells what

@@ -214,7 +214,7 @@ static void go_signal(struct call *c, struct link *l)
 		c, link_signal(l, &o->who, o->sig, false, &plain_handler, c, &c->links[0], &e), &e);
 }
 
-void process_signal(struct call *c)
+void process_send_signal(struct call *c)
 {
 	struct order *o = order_begin(c);
 	const char *name = NULL;

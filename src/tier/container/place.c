@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/container/container.h"
+#include "tier/views.h"
 
 /* A folder at the top of the new root: made when the template has none, refused when it is a link.
  */

@@ -153,14 +153,14 @@ static int make_events(struct machine *m, struct err *e)
 {
 	int r;
 
-	r = events_init(&m->events, e);
+	r = watches_init(&m->events, e);
 	if (r < 0)
 		return r;
 	m->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (m->wakeup < 0)
 		return err_set(e, errno, "events for a machine");
 	m->wakeup_watch = (struct watch){ .fd = -1, .fn = on_wakeup, .arg = m };
-	r = events_add(&m->events, &m->wakeup_watch, m->wakeup, EPOLLIN, e);
+	r = watches_add(&m->events, &m->wakeup_watch, m->wakeup, EPOLLIN, e);
 	if (r == 0)
 		r = make_line(m, SERIAL_GSI, &m->serial_line, e);
 	if (r == 0)
@@ -241,7 +241,7 @@ static int make_kick(struct machine *m, struct machine_device *d, unsigned q, st
 	if (ioctl(m->vm, KVM_IOEVENTFD, &io) < 0)
 		return err_set(e, errno, "joining a queue to its event");
 	k->watch = (struct watch){ .fd = -1, .fn = on_kick, .arg = k };
-	return events_add(&m->events, &k->watch, k->fd, EPOLLIN, e);
+	return watches_add(&m->events, &k->watch, k->fd, EPOLLIN, e);
 }
 
 int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
@@ -314,9 +314,9 @@ static int serve(struct machine *m, struct err *e)
 	int r;
 
 	pthread_mutex_unlock(&m->lock);
-	r = events_wait(&m->events, -1, e);
+	r = watches_wait(&m->events, -1, e);
 	pthread_mutex_lock(&m->lock);
-	events_serve(&m->events);
+	watches_serve(&m->events);
 	return r;
 }
 
@@ -388,7 +388,7 @@ void machine_done(struct machine *m)
 	close_if(m->serial_line);
 	close_if(m->keyboard_line);
 	close_if(m->genid_line);
-	events_done(&m->events);
+	watches_done(&m->events);
 	close_if(m->wakeup);
 	close_if(m->vm);
 	gmem_done(&m->mem);

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "tier/vm/boot/boot.h"
-#include "tier/vm/events.h"
+#include "tier/vm/watches.h"
 #include "tier/vm/gmem.h"
 #include "tier/vm/i8042.h"
 #include "tier/vm/serial.h"
@@ -81,8 +81,8 @@ struct machine {
 	int serial_line, keyboard_line, genid_line;
 	struct machine_device devices[BOOT_DEVICES_MAX];
 	unsigned device_count;
-	struct events events; /* of the device thread */
-	int wakeup;           /* eventfd: something changed that it must look at */
+	struct watches events; /* of the device thread */
+	int wakeup;            /* eventfd: something changed that it must look at */
 	struct watch wakeup_watch;
 };
 

@@ -44,6 +44,18 @@ static int vm_probe(struct err *e)
 	return open_kvm(&kvm, e);
 }
 
+static int vm_ready(const char *state_dir, struct err *e)
+{
+	char dir[WARD_PATH_MAX];
+	own_fd int kernel = -1;
+	int r;
+
+	if (access("/dev/kvm", R_OK | W_OK) < 0)
+		return err_set(e, errno, "/dev/kvm");
+	r = kernel_dir(state_dir, dir, e);
+	return r < 0 ? r : kernel_open(dir, &kernel, e);
+}
+
 static void vm_stop(struct box *box);
 
 static int vm_prepare(
@@ -183,6 +195,7 @@ const struct tier_ops tier_vm = {
 	.what = "a virtual machine on KVM, behind a jailed monitor",
 	.wall = WALL_VM,
 	.probe = vm_probe,
+	.ready = vm_ready,
 	.prepare = vm_prepare,
 	.start = vm_start,
 	.kill = vm_kill,

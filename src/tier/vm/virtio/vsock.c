@@ -59,7 +59,7 @@ static struct vsock_conn *find(struct vsock *s, uint32_t host_port, uint32_t gue
 
 static void close_conn(struct vsock *s, struct vsock_conn *c)
 {
-	events_remove(s->events, &c->watch);
+	watches_remove(s->events, &c->watch);
 	close(c->fd);
 	free(c->buffer);
 	*c = (struct vsock_conn){ .owner = s, .fd = -1, .watch.fd = -1 };
@@ -101,7 +101,7 @@ static void update_watch(struct vsock *s, struct vsock_conn *c)
 
 	if (c->state == VSOCK_ASKED)
 		mask = EPOLLRDHUP;
-	events_change(s->events, &c->watch, mask);
+	watches_change(s->events, &c->watch, mask);
 }
 
 /* Both sides have ended, and all is delivered. */
@@ -267,7 +267,7 @@ static struct vsock_conn *add_conn(struct vsock *s, int fd, enum vsock_state sta
 			continue;
 		*c = (struct vsock_conn){ .owner = s, .state = state, .fd = fd };
 		c->watch = (struct watch){ .fd = -1, .fn = on_socket, .arg = c };
-		if (events_add(s->events, &c->watch, fd, state == VSOCK_GREETING ? EPOLLIN : 0,
+		if (watches_add(s->events, &c->watch, fd, state == VSOCK_GREETING ? EPOLLIN : 0,
 			    e) == 0)
 			return c;
 		*c = (struct vsock_conn){ .owner = s, .fd = -1, .watch.fd = -1 };
@@ -624,7 +624,7 @@ static const struct vdev_ops vsock_ops = {
 	.config_bytes = sizeof(uint64_t),
 };
 
-void vsock_init(struct vsock *s, uint64_t cid, struct events *events,
+void vsock_init(struct vsock *s, uint64_t cid, struct watches *events,
 	int (*dial)(void *arg, uint32_t port), void *arg, struct gmem *mem,
 	void (*raise)(void *arg), void *raise_arg)
 {
@@ -643,7 +643,7 @@ void vsock_init(struct vsock *s, uint64_t cid, struct events *events,
 
 int vsock_listen(struct vsock *s, int fd, struct err *e)
 {
-	int r = events_add(s->events, &s->listener_watch, fd, EPOLLIN, e);
+	int r = watches_add(s->events, &s->listener_watch, fd, EPOLLIN, e);
 
 	if (r < 0)
 		close(fd);
@@ -670,7 +670,7 @@ int vsock_connect(struct vsock *s, int fd, uint32_t port, struct err *e)
 void vsock_done(struct vsock *s)
 {
 	vsock_drop_all(s, false);
-	events_remove(s->events, &s->listener_watch);
+	watches_remove(s->events, &s->listener_watch);
 	if (s->listener >= 0)
 		close(s->listener);
 	s->listener = -1;

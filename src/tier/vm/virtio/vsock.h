@@ -2,7 +2,7 @@
 #ifndef WARD_TIER_VM_VIRTIO_VSOCK_H
 #define WARD_TIER_VM_VIRTIO_VSOCK_H
 
-#include "tier/vm/events.h"
+#include "tier/vm/watches.h"
 #include "tier/vm/virtio/device.h"
 
 /*
@@ -53,7 +53,7 @@ struct vsock_reset {
 struct vsock {
 	struct vdev dev; /* first */
 	uint64_t cid;
-	struct events *events;
+	struct watches *events;
 	/* The guest wants port @port of the host: a connected stream socket, which is ours then, or
 	 * a negative errno. */
 	int (*dial)(void *arg, uint32_t port);
@@ -68,7 +68,7 @@ struct vsock {
 	struct vchain chain;
 };
 
-void vsock_init(struct vsock *s, uint64_t cid, struct events *events,
+void vsock_init(struct vsock *s, uint64_t cid, struct watches *events,
 	int (*dial)(void *arg, uint32_t port), void *arg, struct gmem *mem,
 	void (*raise)(void *arg), void *raise_arg);
 /* Takes @fd, a listening unix stream socket: a client says "CONNECT <port>\n", reads "OK

@@ -39,7 +39,7 @@ struct head {
 
 struct bench {
 	struct gmem mem;
-	struct events events;
+	struct watches events;
 	struct vsock vsock;
 	unsigned raised;
 	uint16_t avail[3], seen[3];
@@ -116,7 +116,7 @@ static struct bench *make(void)
 	assert_non_null(b);
 	b->other = -1;
 	assert_int_equal(gmem_create(&b->mem, MEM, GMEM_ANON, &e), 0);
-	assert_int_equal(events_init(&b->events, &e), 0);
+	assert_int_equal(watches_init(&b->events, &e), 0);
 	vsock_init(&b->vsock, CID, &b->events, dial, b, &b->mem, raise_line, b);
 	wr(d, 0x70, 1);
 	wr(d, 0x70, 3);
@@ -142,7 +142,7 @@ static struct bench *make(void)
 static void done(struct bench *b)
 {
 	vsock_done(&b->vsock);
-	events_done(&b->events);
+	watches_done(&b->events);
 	gmem_done(&b->mem);
 	if (b->other >= 0)
 		close(b->other);
@@ -154,8 +154,8 @@ static void turn(struct bench *b)
 	struct err e;
 
 	for (unsigned i = 0; i < 4; i++) {
-		assert_int_equal(events_wait(&b->events, 0, &e), 0);
-		events_serve(&b->events);
+		assert_int_equal(watches_wait(&b->events, 0, &e), 0);
+		watches_serve(&b->events);
 	}
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier/vm/events.c - waits for descriptors, and calls whoever watches them.
+ * tier/vm/watches.c - waits for descriptors, and calls whoever watches them.
  *
  * Owns:  an epoll descriptor.
  * Rules: waiting and serving are apart, so that the caller can hold its lock for the second only. A
@@ -10,30 +10,30 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tier/vm/events.h"
+#include "tier/vm/watches.h"
 
-int events_init(struct events *ev, struct err *e)
+int watches_init(struct watches *ev, struct err *e)
 {
 	ev->count = 0;
 	ev->poll = epoll_create1(EPOLL_CLOEXEC);
 	return ev->poll < 0 ? err_set(e, errno, "events for a machine") : 0;
 }
 
-void events_done(struct events *ev)
+void watches_done(struct watches *ev)
 {
 	if (ev->poll >= 0)
 		close(ev->poll);
 	ev->poll = -1;
 }
 
-static int control(struct events *ev, struct watch *w, int op, uint32_t mask)
+static int control(struct watches *ev, struct watch *w, int op, uint32_t mask)
 {
 	struct epoll_event event = { .events = mask, .data.ptr = w };
 
 	return epoll_ctl(ev->poll, op, w->fd, &event) < 0 ? -errno : 0;
 }
 
-int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct err *e)
+int watches_add(struct watches *ev, struct watch *w, int fd, uint32_t mask, struct err *e)
 {
 	int r;
 
@@ -45,19 +45,19 @@ int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct
 		return err_set(e, -r, "watching descriptor %d", fd);
 	}
 	w->armed = true;
-	events_change(ev, w, mask);
+	watches_change(ev, w, mask);
 	return 0;
 }
 
 /* Not called any more in the batch that is being served. */
-static void forget(struct events *ev, const struct watch *w)
+static void forget(struct watches *ev, const struct watch *w)
 {
 	for (unsigned i = 0; i < ev->count; i++)
 		if (ev->batch[i].data.ptr == w)
 			ev->batch[i].data.ptr = NULL;
 }
 
-void events_change(struct events *ev, struct watch *w, uint32_t mask)
+void watches_change(struct watches *ev, struct watch *w, uint32_t mask)
 {
 	int r = 0;
 
@@ -76,14 +76,14 @@ void events_change(struct events *ev, struct watch *w, uint32_t mask)
 		forget(ev, w);
 }
 
-void events_remove(struct events *ev, struct watch *w)
+void watches_remove(struct watches *ev, struct watch *w)
 {
-	events_change(ev, w, 0);
+	watches_change(ev, w, 0);
 	forget(ev, w);
 	w->fd = -1;
 }
 
-int events_wait(struct events *ev, int timeout_ms, struct err *e)
+int watches_wait(struct watches *ev, int timeout_ms, struct err *e)
 {
 	int n = epoll_wait(ev->poll, ev->batch, EVENTS_AT_ONCE, timeout_ms);
 
@@ -93,7 +93,7 @@ int events_wait(struct events *ev, int timeout_ms, struct err *e)
 	return 0;
 }
 
-void events_serve(struct events *ev)
+void watches_serve(struct watches *ev)
 {
 	for (unsigned i = 0; i < ev->count; i++) {
 		struct watch *w = ev->batch[i].data.ptr;

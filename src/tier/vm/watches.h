@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef WARD_TIER_VM_EVENTS_H
-#define WARD_TIER_VM_EVENTS_H
+#ifndef WARD_TIER_VM_WATCHES_H
+#define WARD_TIER_VM_WATCHES_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,23 +19,23 @@ struct watch {
 	void *arg;
 };
 
-struct events {
+struct watches {
 	int poll;                                 /* -1: none */
 	struct epoll_event batch[EVENTS_AT_ONCE]; /* being served now */
 	unsigned count;
 };
 
-int events_init(struct events *ev, struct err *e);
-void events_done(struct events *ev);
+int watches_init(struct watches *ev, struct err *e);
+void watches_done(struct watches *ev);
 
-int events_add(struct events *ev, struct watch *w, int fd, uint32_t mask, struct err *e);
+int watches_add(struct watches *ev, struct watch *w, int fd, uint32_t mask, struct err *e);
 /* 0: nothing for now, not even a hang-up. */
-void events_change(struct events *ev, struct watch *w, uint32_t mask);
-void events_remove(struct events *ev, struct watch *w); /* also if it is not */
+void watches_change(struct watches *ev, struct watch *w, uint32_t mask);
+void watches_remove(struct watches *ev, struct watch *w); /* also if it is not */
 
 /* Waits for a batch (@timeout_ms -1: for ever). 0, also when interrupted. */
-int events_wait(struct events *ev, int timeout_ms, struct err *e);
+int watches_wait(struct watches *ev, int timeout_ms, struct err *e);
 /* Calls whoever the batch is for. */
-void events_serve(struct events *ev);
+void watches_serve(struct watches *ev);
 
 #endif
