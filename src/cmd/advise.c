@@ -282,14 +282,13 @@ int cmd_advise(int argc, char **argv, const struct globals *g)
 	struct offer o;
 	int r;
 
-	(void)g;
 	if (read_options(&q, argc, argv, &e) < 0)
 		return cmd_fail("advise", &e);
 	if (q.help) {
 		fputs(cmd_help_text("advise"), stdout);
 		return text_end("advise");
 	}
-	offer_probe(&o);
+	offer_probe(&o, g->state_dir);
 	q.in.available = o.available;
 	q.in.missing = o.missing;
 	r = policy_decide(&q.in, &d, &e);

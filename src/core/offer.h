@@ -15,15 +15,8 @@ struct offer {
 	char text[WALL_COUNT][376];
 };
 
-/* Asks every tier of this build whether it works here. @o must stay where it is. */
-void offer_probe(struct offer *o);
-
-/*
- * policy_decide() over what the host really has, asking as few tiers as possible: on the way to a
- * start, one. @in->available is taken as the walls that suit the command (WALLS_ALL when any does);
- * @in->available and @in->missing are not used otherwise. @o is filled as far as was needed.
- */
-int offer_decide(
-	const struct policy_input *in, struct offer *o, struct decision *ret, struct err *e);
+/* Asks every tier of this build whether it works here, and is set up in @state_dir. @o must stay
+ * where it is. */
+void offer_probe(struct offer *o, const char *state_dir);
 
 #endif

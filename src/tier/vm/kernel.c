@@ -39,8 +39,8 @@ int kernel_open(const char *dir, int *ret_kernel, struct err *e)
 		fd = host_open(path, O_RDONLY, 0);
 	if (fd == -ENOENT)
 		return err_say(e, ENOENT,
-			"there is no guest kernel yet: 'ward kernel use FILE' or 'ward kernel "
-			"build' makes one");
+			"there is no guest kernel yet: 'ward kernel use debian' fetches and tries "
+			"one");
 	if (fd < 0)
 		return err_set(e, -fd, "opening the guest kernel %s", path);
 	*ret_kernel = fd;
