@@ -11,7 +11,7 @@ build = test -f $(1)/build.ninja || out=$$(CC=$(2) $(MESON) setup $(1) $(3) 2>&1
 	{ echo "$$out"; exit 1; }; ninja -C $(1) -j $(JOBS) --quiet
 SANITIZE = -Dlibc=system -Db_sanitize=address,undefined -Db_lundef=false -Dfaults=true
 
-.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig bench install clean help
+.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm bench install clean help
 
 all: build
 
@@ -60,6 +60,10 @@ bench: build                ## ward beside its peers (BENCH_ROUNDS, BENCH_GAP_MS
 rig: build                  ## Debian 12 with its own kernel, in an emulator (RIG=v2|hybrid|v1|none)
 	@tools/setup rig
 	@$(PYTHON) tests/rig/rig.py $(RIG)
+
+rig-vm: build               ## the vm tier with real KVM, in an emulated machine that has it
+	@tools/setup rig
+	@$(PYTHON) tests/vm/rig.py
 
 install: build              ## into DESTDIR and PREFIX
 	@$(MESON) configure build -Dprefix=$(PREFIX)
