@@ -92,9 +92,12 @@ static int act(struct launch *l, struct serve *s, const struct sup_request *q, s
 static void take_down(struct launch *l)
 {
 	trail_begin(&l->trail, STEP_CLEANUP);
-	box_stop(l->box);
+	/* What could not be removed is tried again by the next sweep. */
+	if (box_stop(l->box))
+		slot_free(&l->slot);
+	else
+		slot_leave(&l->slot);
 	l->box = NULL;
-	slot_free(&l->slot);
 }
 
 static int supervise(struct launch *l, struct serve *s, const struct sup_request *q, struct err *e)
