@@ -134,6 +134,7 @@ struct serve {
 	/* Its time; 0: none. */
 	uint64_t deadline_ns;      /* and 0 while paused */
 	uint64_t deadline_left_ms; /* while paused */
+	uint64_t paused_ns;        /* since when */
 	uint64_t deadline_total_ms;
 	uint64_t sample_ns, keep_ns, kill_ns;
 
@@ -190,6 +191,7 @@ int input_data(struct serve *s, struct call *c, const uint8_t *data, uint32_t le
 void input_end(struct serve *s, struct call *c);
 void input_pump(struct serve *s, struct proc *p);
 void proc_clock(struct serve *s, uint64_t now);
+void proc_resumed(struct serve *s, uint64_t ns); /* so long nobody's time has passed */
 void proc_free_all(struct serve *s);
 
 /* serve_agent.c: the agent's side */

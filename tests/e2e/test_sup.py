@@ -633,6 +633,17 @@ def test_the_deadline_stands_still_while_paused(sup):
     assert link.until_ended().CAUSE == "time-limit"
 
 
+def test_the_time_of_a_process_stands_still_while_paused(sup):
+    link = sup.link
+    stream, pid = link.start([SH, "-c", "echo begun; sleep 60"], TIMEOUT_MS=700)
+    link.ok("PAUSE")
+    time.sleep(1)
+    link.ok("RESUME")
+    assert link.run(["/bin/true"])[2].CODE == 0
+    assert [e.FLAGS for e in link.entries("STARTED") if e.PID == pid] == [0], "it has some of its time left"
+    assert link.collect(stream)[2].SIGNAL == 9
+
+
 @pytest.mark.parametrize("how", ["stop", "grace", "sigterm"])
 def test_a_paused_sandbox_can_end(sup, how):
     sup.link.start(["/bin/sleep", "60"])
