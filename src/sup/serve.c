@@ -356,10 +356,10 @@ static void handle(struct serve *s, const struct pollfd p[AT_COUNT])
 {
 	if (p[AT_SIGNALS].revents)
 		read_signals(s);
+	if (p[AT_LINK].revents & (POLLIN | POLLHUP | POLLERR))
+		link_receive(s);
 	if (p[AT_LISTEN].revents)
 		link_accept(s);
-	else if (p[AT_LINK].revents & (POLLIN | POLLHUP | POLLERR))
-		link_receive(s);
 	if (p[AT_CHANNEL].revents & POLLOUT)
 		proto_conn_flush(&s->conn, NULL);
 	if (s->channel_open && (s->agent_more || (p[AT_CHANNEL].revents & ~POLLOUT)))
