@@ -21,6 +21,7 @@
 #include "core/launch.h"
 #include "core/run_report.h"
 #include "core/sweep.h"
+#include "host/host.h"
 #include "store/audit.h"
 #include "store/state.h"
 
@@ -360,13 +361,10 @@ void launch_sync(void *arg)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		/* Twice, so that nobody has to reap it; without descriptors that others wait on. */
-		if (fork() == 0) {
-			close(0);
-			close(1);
-			close(2);
-			audit_sync(l->state_fd);
-		}
+		/* Twice, so that nobody has to reap it; without descriptors that others wait on,
+		 * the template's lock and the sandbox's files among them: it may outlive both. */
+		if (fork() == 0 && dup2(l->state_fd, 0) == 0 && host_close_from(1) == 0)
+			audit_sync(0);
 		_exit(0);
 	}
 	if (pid > 0)

@@ -144,6 +144,7 @@ void link_hang_up(struct serve *s)
 	parts_done(s);
 	s->link_broken = false;
 	s->stall_ns = 0;
+	proc_link_lost(s);
 	for (unsigned i = 1; i <= SUP_CALLS_MAX; i++) {
 		struct call *c = s->calls[i];
 
@@ -183,6 +184,9 @@ void link_accept(struct serve *s)
 		close(fd);
 		return;
 	}
+	/* What the old one has said counts: receipts above all. */
+	if (s->link.fd >= 0)
+		link_receive(s);
 	flight_note(&s->flight, "daemon", "a daemon has connected");
 	link_take(s, fd);
 }
