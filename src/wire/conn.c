@@ -381,7 +381,7 @@ static void conn_work(void *ctx, uint32_t events)
 	if (c->kind == CONN_TLS)
 		handshake(c);
 	if (c->kind != CONN_TLS) {
-		if (events & EPOLLIN)
+		if ((events & EPOLLIN) && wants_input(c))
 			receive(c);
 		else if (events & (EPOLLERR | EPOLLHUP))
 			conn_doom(c, WIRE_GONE);

@@ -40,8 +40,11 @@ enum {
 	WIRE_LINGER_MS = 2 * 1000,  /* for a peer to read the last reply before its socket closes */
 	WIRE_ACCEPT_RETRY_MS = 100, /* after accept() failed for want of descriptors */
 	/* HTTP/2 */
-	WIRE_H2_STREAMS_MAX = 1024, /* of one connection at one time */
-	WIRE_H2_HELD_MAX = 4 << 20, /* unread body bytes of one connection */
+	WIRE_H2_STREAMS_MAX = 1024,      /* of one connection at one time */
+	WIRE_H2_HELD_MAX = 4 << 20,      /* unread body bytes of one connection */
+	WIRE_H2_HEADS_MAX = 4 << 20,     /* bytes of the heads of one connection's live streams */
+	WIRE_H2_QUEUED_MAX = 8 << 20,    /* of replies of one connection; past that, each stream */
+	WIRE_H2_QUEUED_EACH = 16 * 1024, /* may queue this much */
 	WIRE_H2_WINDOW_FIRST =
 		16 * 1024,             /* body bytes of a stream whose body nobody asked for yet */
 	WIRE_H2_WINDOW_BODY = 1 << 20, /* and of one that is being read */
