@@ -148,8 +148,10 @@ static size_t sniff(struct conn *c, const char *data, size_t len)
 
 static size_t lingering(struct conn *c, size_t len)
 {
+	/* Many clients read nothing before all of their body is out: a reset would lose the reply.
+	 */
 	c->dropped += len;
-	if (c->dropped > WIRE_TURN_BYTES)
+	if (c->dropped > WIRE_LINGER_BYTES)
 		conn_doom(c, WIRE_DONE);
 	return len;
 }
