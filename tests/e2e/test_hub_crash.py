@@ -80,8 +80,7 @@ def test_the_daemon_dies_at_each_step(hub, name):
         died = True
         try:
             act(dying.ready(), box)
-            dying.quit()
-            died = False
+            died = not dying.quit(may_die=True)
         except Gone:
             assert dying.died() == -signal.SIGKILL
         h = hub().ready()
@@ -110,7 +109,7 @@ def test_a_daemon_that_dies_again_and_again(hub):
         try:
             dying.ready()
             time.sleep(0.05)
-            dying.quit()
+            dying.quit(may_die=True)
         except (Gone, BrokenPipeError):
             assert dying.died() == -signal.SIGKILL
     h = hub().ready()
