@@ -428,7 +428,7 @@ int request_rename(struct agent *a, const struct request *q, struct err *e)
 {
 	char from_room[WARD_PATH_MAX], to_room[WARD_PATH_MAX];
 	const struct identity *owner;
-	const char *from, *to;
+	const char *from = q->v->text[TAG_PATH], *to = q->v->text[TAG_TO];
 	struct identity who;
 	struct stat st;
 	int r = path_of_user(a, q, TAG_PATH, from_room, &from, e);

@@ -85,12 +85,12 @@ static int lines_open(struct lines *l, const char *path)
 {
 	struct stat st;
 
+	l->at = l->len = l->total = 0;
+	l->skip = false;
 	/* O_NONBLOCK: a fifo in its place must not stop us. */
 	l->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (l->fd < 0)
 		return -errno;
-	l->at = l->len = l->total = 0;
-	l->skip = false;
 	if (fstat(l->fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		close(l->fd);
 		return -EINVAL;

@@ -132,7 +132,7 @@ int values_read(struct values *v, const void *data, size_t len, uint64_t needed,
 	uint16_t *ret_tag)
 {
 	struct fields fs;
-	struct field f;
+	struct field f = { 0 };
 	int r, bad = 0;
 
 	v->has = 0;

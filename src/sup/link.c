@@ -115,10 +115,12 @@ static int grow(struct link *l)
 		size = SUP_CALLS_MAX + 1;
 	if (size == l->size)
 		return -EAGAIN;
+	/* NOLINTNEXTLINE(bugprone-sizeof-expression): the table holds pointers */
 	calls = realloc(l->calls, size * sizeof(*calls));
 	if (!calls)
 		return -ENOMEM;
-	memset(calls + l->size, 0, (size - l->size) * sizeof(*calls));
+	for (unsigned i = l->size; i < size; i++)
+		calls[i] = NULL;
 	l->calls = calls;
 	l->size = size;
 	return 0;

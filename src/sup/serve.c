@@ -180,6 +180,7 @@ int serve_pause(struct serve *s, const char *reason, struct err *e)
 			      : s->deadline_ns > now ? (s->deadline_ns - now) / ns_per_ms + 1
 						     : 1;
 	s->deadline_ns = 0;
+	s->paused_ns = now;
 	set_state(s, SUP_PAUSED, reason);
 	return 0;
 }
@@ -197,6 +198,7 @@ int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct er
 		serve_set_deadline(s, ms, action);
 	else if (s->deadline_left_ms)
 		s->deadline_ns = clock_ns() + s->deadline_left_ms * ns_per_ms;
+	proc_resumed(s, clock_ns() - s->paused_ns);
 	set_state(s, SUP_RUNNING, "the daemon");
 	return 0;
 }
@@ -354,10 +356,10 @@ static void handle(struct serve *s, const struct pollfd p[AT_COUNT])
 {
 	if (p[AT_SIGNALS].revents)
 		read_signals(s);
+	if (p[AT_LINK].revents & (POLLIN | POLLHUP | POLLERR))
+		link_receive(s);
 	if (p[AT_LISTEN].revents)
 		link_accept(s);
-	else if (p[AT_LINK].revents & (POLLIN | POLLHUP | POLLERR))
-		link_receive(s);
 	if (p[AT_CHANNEL].revents & POLLOUT)
 		proto_conn_flush(&s->conn, NULL);
 	if (s->channel_open && (s->agent_more || (p[AT_CHANNEL].revents & ~POLLOUT)))
@@ -433,8 +435,6 @@ static int begin(
 		return r;
 	}
 	trail_begin(trail, STEP_RUN);
-	if (s->deadline_total_ms)
-		serve_set_deadline(s, s->deadline_total_ms, s->deadline_action);
 	s->sample_ns = clock_ns() + s->flight.interval_ms * ns_per_ms;
 	return 0;
 }

@@ -104,6 +104,13 @@ int pass_frame(struct serve *s, struct call *c, const struct frame *f)
 	default:
 		return -EPROTO;
 	}
+	if (f->type == PROTO_DATA && s->state == SUP_PAUSED &&
+		s->conn.out_len - s->conn.out_at > SUP_QUEUE_HIGH) {
+		/* It stands still, and that is not its fault. */
+		link_error(s, c->stream, EHOSTDOWN, "the sandbox is paused");
+		pass_drop(s, c);
+		return 0;
+	}
 	if (s->channel_open && proto_send_raw(&s->conn, f->type, f->flags, c->agent_stream, f->data,
 				       f->len, NULL) == -ENOBUFS)
 		broke(s, "it does not read");
@@ -229,6 +236,9 @@ static void become_ready(struct serve *s)
 {
 	s->ready = true;
 	s->state = SUP_RUNNING;
+	/* Its time begins when it can be used. */
+	if (s->deadline_total_ms && !s->deadline_ns)
+		serve_set_deadline(s, s->deadline_total_ms, s->deadline_action);
 	flight_note(&s->flight, "running", "the sandbox is ready");
 	link_status_send(s);
 	prime(s);

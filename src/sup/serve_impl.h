@@ -97,55 +97,54 @@ struct defaults {
 };
 
 struct serve {
-	/* The place, and the daemon. */
-	char id[ID_LEN + 1];
-	int run_dir, listener;
-	struct ctl link; /* fd -1: nobody is connected */
-	bool link_broken;
+	/* What is so. */
+	bool link_broken;         /* an answer is missing: only a new connection is honest */
+	bool channel_open, ready; /* the agent's */
+	bool agent_more;          /* frames of the agent may be waiting in the reader */
+	bool bound;               /* BIND came in this turn, and is not told yet */
+	bool killed, over;
+	bool disk_full; /* noted */
+	enum sup_state state;
+	enum sup_action deadline_action;
+	enum end_cause stop_cause;
+	int run_dir, listener, signals;
+	unsigned running, exited; /* processes; those that are remembered */
+
+	/* The daemon. */
+	struct ctl link;   /* fd -1: nobody is connected */
 	uint64_t stall_ns; /* since when a full queue has not moved; 0: it does */
 	size_t stall_waiting;
 	struct call *calls[SUP_CALLS_MAX + 1];
 	struct parts parts;
 
 	/* The sandbox. */
-	enum sup_state state;
-	char reason[LINK_TEXT];
 	struct box *box;
 	const struct plan *plan;
 	const struct decision *decision;
 	const struct serve_hooks *hooks;
 	const struct box_fds *fds;
 	struct plan_limits limits; /* in force */
-	struct proto_conn conn;
-	bool channel_open, ready;
-	bool agent_more; /* frames of the agent may be waiting in the reader */
+	struct sighting *seen;
 	struct agent_stream streams[AGENT_STREAMS_MAX + 1];
 	struct proc *procs; /* newest first */
-	unsigned running, exited;
 	uint64_t started;
 	struct defaults defaults;
+	uint64_t oom_events, pids_refused; /* noted so far */
 
-	/* BIND came in this turn: it is told when what came with it is on its way. */
-	bool bound;
-	char bound_caller[LINK_TEXT], bound_trace[LINK_TEXT];
-
-	/* Its time. */
-	uint64_t deadline_ns;      /* 0: none, or paused */
+	/* Its time; 0: none. */
+	uint64_t deadline_ns;      /* and 0 while paused */
 	uint64_t deadline_left_ms; /* while paused */
+	uint64_t paused_ns;        /* since when */
 	uint64_t deadline_total_ms;
-	enum sup_action deadline_action;
 	uint64_t sample_ns, keep_ns, kill_ns;
 
-	/* Its end. */
-	bool killed, over;
-	enum end_cause stop_cause;
-	char stop_text[LINK_TEXT]; /* "": not stopped by us */
-	int signals;
-	struct sighting *seen;
-	struct flight flight;
+	char id[ID_LEN + 1];
 	char created[CLOCK_TEXT];
-	uint64_t oom_events, pids_refused; /* noted so far */
-	bool disk_full;                    /* noted */
+	char reason[LINK_TEXT];    /* of the state */
+	char stop_text[LINK_TEXT]; /* "": not stopped by us */
+	char bound_caller[LINK_TEXT], bound_trace[LINK_TEXT];
+	struct proto_conn conn; /* large, and mostly untouched */
+	struct flight flight;
 };
 
 /* serve.c */
@@ -192,6 +191,7 @@ int input_data(struct serve *s, struct call *c, const uint8_t *data, uint32_t le
 void input_end(struct serve *s, struct call *c);
 void input_pump(struct serve *s, struct proc *p);
 void proc_clock(struct serve *s, uint64_t now);
+void proc_resumed(struct serve *s, uint64_t ns); /* so long nobody's time has passed */
 void proc_free_all(struct serve *s);
 
 /* serve_agent.c: the agent's side */

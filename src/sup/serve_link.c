@@ -183,6 +183,9 @@ void link_accept(struct serve *s)
 		close(fd);
 		return;
 	}
+	/* What the old one has said counts: receipts above all. */
+	if (s->link.fd >= 0)
+		link_receive(s);
 	flight_note(&s->flight, "daemon", "a daemon has connected");
 	link_take(s, fd);
 }

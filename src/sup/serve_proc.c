@@ -382,7 +382,7 @@ void proc_clock(struct serve *s, uint64_t now)
 
 	for (struct proc *p = s->procs, *after; p; p = after) {
 		after = p->next;
-		if (p->kill_ns && now >= p->kill_ns && !p->exited) {
+		if (p->kill_ns && now >= p->kill_ns && !p->exited && s->state != SUP_PAUSED) {
 			p->kill_ns = 0;
 			flight_note(&s->flight, "timeout", "pid %u is killed", p->pid);
 			proto_send_signal(&s->conn, p->agent_stream, 9, true, NULL);
@@ -391,7 +391,8 @@ void proc_clock(struct serve *s, uint64_t now)
 			proc_free(s, p);
 			continue;
 		}
-		if (p->kill_ns && !p->exited && (!next || p->kill_ns < next))
+		if (p->kill_ns && !p->exited && s->state != SUP_PAUSED &&
+			(!next || p->kill_ns < next))
 			next = p->kill_ns;
 		if (p->exited) {
 			uint64_t age = p->told ? SUP_EXIT_KEEP_MS : SUP_EXIT_DROP_MS;
@@ -405,6 +406,14 @@ void proc_clock(struct serve *s, uint64_t now)
 		}
 	}
 	s->keep_ns = next;
+}
+
+void proc_resumed(struct serve *s, uint64_t ns)
+{
+	for (struct proc *p = s->procs; p; p = p->next)
+		if (p->kill_ns)
+			p->kill_ns += ns;
+	s->keep_ns = s->procs ? clock_ns() : 0; /* looked at in the next turn */
 }
 
 /* --- START ------------------------------------------------------------------------------------ */

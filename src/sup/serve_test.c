@@ -420,6 +420,30 @@ static void test_a_request_in_the_middle_of_another(void **state)
 	assert_false(t->s->killed);
 }
 
+/* A paused agent reads nothing, and that does not end it. */
+static void test_data_for_a_paused_sandbox(void **state)
+{
+	static const uint8_t data[FLOW_WINDOW];
+	struct stage *t = *state;
+
+	for (uint32_t i = 1; i <= 60; i++)
+		ask(t, PROTO_DIAL, 0, i);
+	t->s->state = SUP_PAUSED;
+	for (uint32_t i = 1; i <= 60; i++) {
+		ctl_put(&t->daemon, PROTO_DATA, 0, i, data, sizeof(data), -1);
+		while (ctl_waiting(&t->daemon)) {
+			ctl_flush(&t->daemon);
+			link_receive(t->s);
+		}
+	}
+	ctl_flush(&t->s->link);
+	ctl_receive(&t->daemon, 8, hear_daemon, t);
+	assert_false(t->s->killed);
+	assert_true(t->s->link.fd >= 0);
+	assert_int_equal(t->last_errno, EHOSTDOWN);
+	assert_true(t->s->conn.out_len - t->s->conn.out_at < 2 * SUP_QUEUE_HIGH);
+}
+
 static void test_forgetting_exits(void **state)
 {
 	struct stage *t = *state;
@@ -451,6 +475,7 @@ int main(void)
 		TEST(test_output_waits_for_the_next_daemon),
 		TEST(test_a_daemon_that_does_not_read),
 		TEST(test_a_request_in_the_middle_of_another),
+		TEST(test_data_for_a_paused_sandbox),
 		TEST(test_forgetting_exits),
 	};
 

@@ -148,8 +148,10 @@ static size_t sniff(struct conn *c, const char *data, size_t len)
 
 static size_t lingering(struct conn *c, size_t len)
 {
+	/* Many clients read nothing before all of their body is out: a reset would lose the reply.
+	 */
 	c->dropped += len;
-	if (c->dropped > WIRE_TURN_BYTES)
+	if (c->dropped > WIRE_LINGER_BYTES)
 		conn_doom(c, WIRE_DONE);
 	return len;
 }
@@ -381,7 +383,7 @@ static void conn_work(void *ctx, uint32_t events)
 	if (c->kind == CONN_TLS)
 		handshake(c);
 	if (c->kind != CONN_TLS) {
-		if (events & EPOLLIN)
+		if ((events & EPOLLIN) && wants_input(c))
 			receive(c);
 		else if (events & (EPOLLERR | EPOLLHUP))
 			conn_doom(c, WIRE_GONE);

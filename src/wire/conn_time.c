@@ -50,7 +50,8 @@ static uint64_t deadline(struct conn *c)
 	case CONN_NEW:
 		return c->since_ms + f->head_ms;
 	case CONN_LINGER:
-		return c->since_ms + WIRE_LINGER_MS;
+		at = c->in_ms > c->since_ms ? c->in_ms : c->since_ms;
+		return least(at + WIRE_LINGER_MS, c->since_ms + WIRE_LINGER_ALL_MS);
 	case CONN_H1:
 	case CONN_RAW:
 		return h1_deadline(c);

@@ -324,11 +324,7 @@ bool h1_settle(struct conn *c)
 			conn_doom(c, WIRE_DONE);
 		return false;
 	}
-	if (q->full && q->reply == REPLY_OPEN && c->out.bytes <= WIRE_REPLY_LOW) {
-		q->full = false;
-		if (q->on->drained)
-			q->on->drained(q->ctx, q);
-	}
+	reply_drained(q);
 	if (c->kind == CONN_RAW) {
 		raw_settle(c);
 		return false;

@@ -62,16 +62,19 @@ static int on_header(nghttp2_session *ng, const nghttp2_frame *f, const uint8_t 
 	size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
 {
 	struct wire_req *q = stream_of(ng, f->hd.stream_id);
+	struct h2 *h = ((struct conn *)ctx)->h2;
 
 	(void)flags;
-	(void)ctx;
 	if (!q || q->begun)
 		return 0;                                       /* a trailer */
 	q->head_bytes += (unsigned)(name_len + value_len) + 32; /* as RFC 9113, 6.5.2 counts */
-	if (q->head_bytes > WIRE_HEAD_MAX || q->text_count == WIRE_HEADERS_MAX) {
+	if (q->head_bytes > WIRE_HEAD_MAX || q->text_count == WIRE_HEADERS_MAX)
 		q->refuse = 431;
+	else if (h->heads + name_len + value_len + 2 > WIRE_H2_HEADS_MAX)
+		q->refuse = 503;
+	if (q->refuse)
 		return 0;
-	}
+	h->heads += name_len + value_len + 2;
 	buf_add(&q->text, name, name_len);
 	buf_add(&q->text, "", 1);
 	buf_add(&q->text, value, value_len);
@@ -215,6 +218,8 @@ void h2_stream_gone(struct wire_req *q, enum wire_end how)
 	if (q->next)
 		q->next->prev = q->prev;
 	h->held -= q->held.bytes;
+	h->heads -= q->text.len;
+	h->queued -= q->out.bytes;
 	if (!--h->count)
 		c->since_ms = loop_now_ms(c->server->loop);
 	conn_idle(c, !h->count && !c->close_after);

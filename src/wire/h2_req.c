@@ -142,7 +142,8 @@ void h2_begin(struct wire_req *q, bool has_body)
 {
 	struct conn *c = q->conn;
 	struct wire_server *s = c->server;
-	struct h1_fault fault = { q->refuse, "head too large" };
+	struct h1_fault fault = { q->refuse,
+		q->refuse == 503 ? "too many heads" : "head too large" };
 	struct pseudo p = { 0 };
 
 	q->begun = true;
@@ -248,8 +249,10 @@ static ssize_t on_read(nghttp2_session *ng, int32_t id, uint8_t *buf, size_t len
 	nghttp2_data_source *source, void *ctx)
 {
 	struct wire_req *q = source->ptr;
+	size_t before = q->out.bytes;
 	ssize_t n = out_read(&q->out, buf, len);
 
+	q->conn->h2->queued -= before - q->out.bytes;
 	(void)ng;
 	(void)id;
 	(void)ctx;
@@ -259,7 +262,7 @@ static ssize_t on_read(nghttp2_session *ng, int32_t id, uint8_t *buf, size_t len
 	}
 	if (n > 0)
 		q->out_ms = loop_now_ms(q->conn->server->loop);
-	if (q->full && q->out.bytes <= WIRE_REPLY_LOW)
+	if (q->full && q->out.bytes <= q->drain_at)
 		req_touch(q);
 	if (out_is_empty(&q->out) && q->reply == REPLY_ENDED)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
@@ -322,11 +325,7 @@ void h2_serve(struct wire_req *q)
 	if (!q->begun)
 		return;
 	deliver_held(q);
-	if (q->full && q->reply == REPLY_OPEN && q->out.bytes <= WIRE_REPLY_LOW) {
-		q->full = false;
-		if (q->on->drained)
-			q->on->drained(q->ctx, q);
-	}
+	reply_drained(q);
 	if (q->reply != REPLY_NONE && !q->submitted && !q->abort)
 		submit(q);
 	if (q->abort) {

@@ -147,6 +147,7 @@ struct wire_req {
 	unsigned status, head_count;
 	struct buf head;                    /* name NUL value NUL ... */
 	int64_t reply_declared, reply_left; /* length of its body, and the rest; -1: not known */
+	size_t drain_at;                    /* after @full: queued bytes from which it goes on */
 
 	/* HTTP/2 */
 	struct wire_req *prev, *next; /* of the connection's streams */
@@ -179,6 +180,8 @@ bool body_deliver(struct wire_req *q, const char *data, size_t len);
 void body_tell_end(struct wire_req *q, int r);
 
 /* ---- reply.c ---- */
+/* After a piece was sent: may a writer that was told to wait go on? Tells it. */
+void reply_drained(struct wire_req *q);
 /* Was a header of that name added? */
 bool reply_has(const struct wire_req *q, const char *name);
 const char *reply_date(struct wire_server *s);
@@ -248,6 +251,8 @@ struct h2 {
 	struct wire_req *streams;
 	unsigned count;
 	size_t held, owed; /* body bytes not delivered; and of these, not given back as window */
+	size_t heads;      /* bytes of the heads of live streams */
+	size_t queued;     /* bytes of replies that are not in frames yet */
 	unsigned frames;   /* allowance for frames without data, thousandths */
 	uint64_t frames_ms, check_ms;
 	/* Streams that are answered while the peer still sends: reset after a while, oldest first

@@ -29,19 +29,23 @@ enum {
 	WIRE_TURN_BYTES = 1 << 20,   /* that one connection moves before others get their turn */
 	WIRE_PIPELINE_PER_TURN = 16, /* requests of one connection, likewise */
 	WIRE_REQUESTS_PER_CONN = 1000000, /* then it is asked to connect anew */
-	WIRE_DISCARD_MAX =
-		256 * 1024, /* of an unread body, read and dropped to keep a connection */
-	WIRE_REQ_ARENA_MAX = 256 * 1024, /* wire_req_alloc() of one request, all together */
+	WIRE_DISCARD_MAX = 256 * 1024,    /* of a body, dropped unread to keep its connection */
+	WIRE_LINGER_BYTES = 256 << 20,    /* read and dropped behind the last reply */
+	WIRE_REQ_ARENA_MAX = 256 * 1024,  /* wire_req_alloc() of one request, all together */
 	/* Times, in milliseconds */
-	WIRE_HEAD_MS = 15 * 1000,   /* from the first byte of a head (or a connect) to its end */
-	WIRE_IDLE_MS = 75 * 1000,   /* a connection between two requests */
-	WIRE_BODY_MS = 60 * 1000,   /* without a byte of a body that is waited for */
-	WIRE_WRITE_MS = 60 * 1000,  /* without the peer taking a byte that is queued */
-	WIRE_LINGER_MS = 2 * 1000,  /* for a peer to read the last reply before its socket closes */
-	WIRE_ACCEPT_RETRY_MS = 100, /* after accept() failed for want of descriptors */
+	WIRE_HEAD_MS = 15 * 1000,  /* from the first byte of a head (or a connect) to its end */
+	WIRE_IDLE_MS = 75 * 1000,  /* a connection between two requests */
+	WIRE_BODY_MS = 60 * 1000,  /* without a byte of a body that is waited for */
+	WIRE_WRITE_MS = 60 * 1000, /* without the peer taking a byte that is queued */
+	WIRE_LINGER_MS = 2 * 1000, /* for a peer to read the last reply before its socket closes, */
+	WIRE_LINGER_ALL_MS = 15 * 1000, /* or, for one that is still sending, this much */
+	WIRE_ACCEPT_RETRY_MS = 100,     /* after accept() failed for want of descriptors */
 	/* HTTP/2 */
-	WIRE_H2_STREAMS_MAX = 1024, /* of one connection at one time */
-	WIRE_H2_HELD_MAX = 4 << 20, /* unread body bytes of one connection */
+	WIRE_H2_STREAMS_MAX = 1024,      /* of one connection at one time */
+	WIRE_H2_HELD_MAX = 4 << 20,      /* unread body bytes of one connection */
+	WIRE_H2_HEADS_MAX = 4 << 20,     /* bytes of the heads of one connection's live streams */
+	WIRE_H2_QUEUED_MAX = 8 << 20,    /* of replies of one connection; past that, each stream */
+	WIRE_H2_QUEUED_EACH = 16 * 1024, /* may queue this much */
 	WIRE_H2_WINDOW_FIRST =
 		16 * 1024,             /* body bytes of a stream whose body nobody asked for yet */
 	WIRE_H2_WINDOW_BODY = 1 << 20, /* and of one that is being read */

@@ -185,19 +185,54 @@ size_t wire_reply_queued(const struct wire_req *q)
 	return q->version == WIRE_HTTP2 ? q->out.bytes : q->conn->out.bytes;
 }
 
+/* Has it enough for now? Where many streams share a connection, each gets less. */
+static bool is_full(const struct wire_req *q)
+{
+	size_t queued = wire_reply_queued(q);
+
+	if (queued >= WIRE_REPLY_HIGH)
+		return true;
+	return q->version == WIRE_HTTP2 && q->conn->h2->queued >= WIRE_H2_QUEUED_MAX &&
+	       queued >= WIRE_H2_QUEUED_EACH;
+}
+
+void reply_drained(struct wire_req *q)
+{
+	if (!q->full || q->reply != REPLY_OPEN || wire_reply_queued(q) > q->drain_at)
+		return;
+	q->full = false;
+	if (q->on->drained)
+		q->on->drained(q->ctx, q);
+}
+
+static int put(struct wire_req *q, const void *data, size_t len)
+{
+	if (q->version != WIRE_HTTP2)
+		return h1_reply_write(q, data, len);
+	if (out_put(&q->out, data, len) < 0)
+		return -ENOMEM;
+	q->conn->h2->queued += len;
+	return 0;
+}
+
 int wire_reply_write(struct wire_req *q, const void *data, size_t len)
 {
 	int r = may_write(q, len);
 
 	if (r <= 0)
 		return r;
-	r = q->version == WIRE_HTTP2 ? out_put(&q->out, data, len) : h1_reply_write(q, data, len);
+	r = put(q, data, len);
 	if (r < 0 || wire_reply_queued(q) > WIRE_REPLY_MAX) {
 		wire_reply_abort(q);
 		return -EPIPE;
 	}
 	req_touch(q);
-	q->full |= wire_reply_queued(q) >= WIRE_REPLY_HIGH;
+	if (!q->full && is_full(q)) {
+		q->full = true;
+		q->drain_at = wire_reply_queued(q) / 4;
+		if (q->drain_at > WIRE_REPLY_LOW)
+			q->drain_at = WIRE_REPLY_LOW;
+	}
 	return q->full;
 }
 

@@ -309,7 +309,7 @@ def test_output_survives_the_daemon(sup):
         frame = link.take(stream)
         got += frame.data
         link.credit(stream, len(frame.data))
-    time.sleep(0.1)  # the credit arrives, and more output that nobody acknowledges
+    # At once: what was credited counts although nobody had read it yet.
     link = sup.reconnect()
     stream, opened = link.attach(PID=pid)
     assert opened.LOST == 0
@@ -631,6 +631,17 @@ def test_the_deadline_stands_still_while_paused(sup):
     assert sup.process.poll() is None
     link.ok("RESUME")
     assert link.until_ended().CAUSE == "time-limit"
+
+
+def test_the_time_of_a_process_stands_still_while_paused(sup):
+    link = sup.link
+    stream, pid = link.start([SH, "-c", "echo begun; sleep 60"], TIMEOUT_MS=700)
+    link.ok("PAUSE")
+    time.sleep(1)
+    link.ok("RESUME")
+    assert link.run(["/bin/true"])[2].CODE == 0
+    assert [e.FLAGS for e in link.entries("STARTED") if e.PID == pid] == [0], "it has some of its time left"
+    assert link.collect(stream)[2].SIGNAL == 9
 
 
 @pytest.mark.parametrize("how", ["stop", "grace", "sigterm"])

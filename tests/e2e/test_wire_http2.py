@@ -431,6 +431,34 @@ def test_too_many_streams_are_refused(echo):
     echo.until(lambda n: n["live"] == 1)
 
 
+def test_heads_of_many_streams_are_bounded(echo):
+    before = echo.stats()
+    head = request("/hang") + h2raw.headers(*[(f"x-{i}", "y" * 1000) for i in range(15)])
+    with Client(echo.port) as c:
+        for i in range(600):  # 9 MB of heads
+            c.send(frame(HEADERS, WHOLE, 2 * i + 1, head))
+        c.send(frame(PING, 0, 0, b"12345678"))
+        refused = 0
+        while (f := c.next())[0] != PING or not f[1] & ACK:
+            refused += f[0] == HEADERS  # 503: the others hang
+        assert 250 < refused < 400
+        assert echo.grew(before) < 12000
+    echo.until(lambda n: n["live"] == before["live"])
+
+
+def test_replies_of_many_streams_are_bounded(echo):
+    before = echo.stats()
+    with Client(echo.port) as c:
+        for i in range(800):  # 256 KB for each would be 200 MB
+            c.send(frame(HEADERS, WHOLE, 2 * i + 1, request("/stream?bytes=100000000&piece=4096")))
+        c.send(frame(PING, 0, 0, b"12345678"))
+        while (f := c.next())[0] != PING or not f[1] & ACK:
+            pass
+        assert echo.until(lambda n: n["live"] == before["live"] + 800)
+        assert echo.grew(before) < 40000
+    echo.until(lambda n: n["live"] == before["live"])
+
+
 def test_reader_that_gives_no_window(tmp_path):
     echo = Echo(tmp_path, "--write-ms", 400)
     with Client(echo.port) as c:
