@@ -369,6 +369,7 @@ struct hub_call *hub_create(struct hub *hub, const struct hub_caller *who,
 	int r;
 
 	call->fn.box = fn;
+	call->is_create = true;
 	r = check_room(hub, &f);
 	if (r == 0)
 		r = want_make(hub, who, req, &w, &f);

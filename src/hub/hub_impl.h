@@ -66,6 +66,7 @@ struct hub_call {
 	struct sandbox *sb;      /* held; may be NULL */
 	struct link_call *asked; /* WAIT_ANSWER: of the supervisor; NULL: answered */
 	bool changed, failed;
+	bool is_create; /* nobody knows the id until this call has told it */
 	struct hub_fail fail;
 	int64_t from_us, to_us; /* CALL_METRICS */
 	struct loop_job *job;   /* CALL_AUDIT */

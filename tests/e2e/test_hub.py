@@ -70,6 +70,18 @@ def test_kill_in_every_state(hub):
     assert not supervisors(hub.state) or until(lambda: not supervisors(hub.state), "its supervisor to end")
 
 
+def test_whoever_asked_has_gone(hub):
+    """Nobody was told the id: it does not wait for its deadline."""
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1")
+    until(lambda: h("pools")["pools"][0]["ready"], "a warm one")
+    for words in ((), ("cold=1",)):
+        h.send("create", "forget=1", *words)
+    until(lambda: len(h.list("all=1", f"states={1 << 7}")) == 2, "both to end")
+    assert all("had gone" in b["reason"] for b in h.list("all=1", f"states={1 << 7}"))
+    assert h.list() == []
+
+
 def test_auto_resume(hub):
     h = hub().ready()
     box = h("create", "auto=1", "on=pause")["id"]
