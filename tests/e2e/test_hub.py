@@ -172,6 +172,22 @@ def test_policy_decides_when_nobody_does(hub):
     assert h.list("all=1", f"states={0x1ff}")[0]["state"] == "failed"
 
 
+def test_what_ward_toml_says_about_templates(hub, tmp_path):
+    toml = tmp_path / "ward.toml"
+    toml.write_text('[sandbox]\nmemory = "300M"\ntimeout = "100s"\n[alias]\nsmall = "dir:/"\n'
+                    '[template.host]\ntier = "container"\nmemory = "100M"\npids = 50\n')
+    h = hub("--config", toml, tier=None).ready()
+    box = h("create")
+    assert (box["tier"], box["memory"], box["pids"]) == ("container", 100 << 20, 50)
+    assert 90e6 < box["end_us"] - box["started_us"] < 110e6
+    line = next(json.loads(line) for line in h("audit")["lines"] if '"sandbox.create"' in line)
+    assert line["tier_by"] == "ward.toml [template] tier"
+    assert refused(h, "create", "template=nowhere").code == "not-found"
+    assert refused(h, "create", "template=dir:/").code == "not-found"  # a path is the operator's to name
+    assert refused(h, "create", "template=../x").code == "not-found"
+    assert h("create", f"memory={64 << 20}")["memory"] == 64 << 20
+
+
 def test_limits_change_while_it_runs(hub):
     h = hub().ready()
     box = h("create", f"memory={256 << 20}", "pids=64")
