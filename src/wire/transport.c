@@ -83,14 +83,17 @@ static ssize_t send_memory(struct conn *c)
 {
 	struct iovec iov[IOV_PIECES];
 	struct msghdr msg = { .msg_iov = iov };
+	const struct out_piece *next = c->out.head;
 	int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 	ssize_t n;
 
 	msg.msg_iovlen = (size_t)out_front(&c->out, iov, IOV_PIECES);
 	if (c->ssl)
 		return tls_write(c, iov[0].iov_base, iov[0].iov_len);
-	if (c->out.file_bytes || msg.msg_iovlen == IOV_PIECES)
-		flags |= MSG_MORE; /* more comes right behind it */
+	for (size_t i = 0; i < msg.msg_iovlen; i++)
+		next = next->next;
+	if (next)
+		flags |= MSG_MORE; /* a file, say, comes right behind it */
 	n = sendmsg(c->fd, &msg, flags);
 	return n < 0 ? -errno : n;
 }

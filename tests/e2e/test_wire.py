@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from wiretest import Echo, checksum, read_all, read_answer, read_until
+from wiretest import ECHO, Echo, checksum, own_echo, read_all, read_answer, read_until  # noqa: F401
 
 HOST = b"Host: x\r\n"
 CLOSE = b"Host: x\r\nConnection: close\r\n"
@@ -20,19 +20,6 @@ def echo(tmp_path_factory):
     server = Echo(tmp_path_factory.mktemp("wire"))
     yield server
     server.stop()
-
-
-@pytest.fixture
-def own_echo(tmp_path):
-    """A server with options of the test's own: own_echo(*options)."""
-    made = []
-
-    def make(*options, **more):
-        made.append(Echo(tmp_path, *options, **more))
-        return made[-1]
-    yield make
-    for server in made:
-        server.stop()
 
 
 def get(path, more=b""):
@@ -637,21 +624,21 @@ def test_busy_connections_keep_their_place_at_the_limit(own_echo):
 @pytest.mark.native_only("descriptors of a sanitized process are another matter")
 def test_running_out_of_descriptors(tmp_path):
     script = 'ulimit -n 40; exec "$@"'
-    from wiretest import ECHO
     process = subprocess.Popen(["sh", "-c", script, "sh", str(ECHO), "--tcp", "127.0.0.1"], stdout=subprocess.PIPE, text=True)
-    port = int(process.stdout.readline().split()[1])
-    conns = []
-    for _ in range(60):
-        conns.append(socket.create_connection(("127.0.0.1", port)))
-    time.sleep(0.3)
-    for s in conns:
-        s.close()
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
-        s.sendall(get(b"/hello"))
-        assert read_answer(read_all(s)).body == b"hello\n"
-    process.terminate()
-    assert process.wait(timeout=20) == 0
-    process.stdout.close()
+    try:
+        port = int(process.stdout.readline().split()[1])
+        conns = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+        time.sleep(0.3)
+        for s in conns:
+            s.close()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as s:
+            s.sendall(get(b"/hello"))
+            assert read_answer(read_all(s)).body == b"hello\n"
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+    finally:
+        process.kill()
+        process.stdout.close()
 
 
 # Upgrades.
@@ -705,8 +692,8 @@ def test_upgrade_peer_goes_away(echo):
 
 # The end of the server.
 
-def test_drain_lets_requests_finish(tmp_path):
-    echo = Echo(tmp_path)
+def test_drain_lets_requests_finish(own_echo):
+    echo = own_echo()
     idle, busy, slow = echo.connect(), echo.connect(), echo.connect()
     busy.sendall(b"GET /tick?n=20&ms=20 HTTP/1.1\r\n" + HOST + b"\r\n")
     slow.sendall(b"GET /slow?ms=300 HTTP/1.1\r\n" + HOST + b"\r\n")
@@ -722,8 +709,8 @@ def test_drain_lets_requests_finish(tmp_path):
     echo.stop()
 
 
-def test_drain_answers_a_head_that_is_on_its_way(tmp_path):
-    echo = Echo(tmp_path)
+def test_drain_answers_a_head_that_is_on_its_way(own_echo):
+    echo = own_echo()
     with echo.connect() as s, echo.connect() as silent:
         s.sendall(b"GET /hello HTTP/1.1\r\nHo")
         time.sleep(0.1)
@@ -735,8 +722,8 @@ def test_drain_answers_a_head_that_is_on_its_way(tmp_path):
     echo.stop()
 
 
-def test_drain_cuts_what_does_not_end(tmp_path):
-    echo = Echo(tmp_path)
+def test_drain_cuts_what_does_not_end(own_echo):
+    echo = own_echo()
     with echo.connect() as s:
         s.sendall(b"GET /hang HTTP/1.1\r\n" + HOST + b"\r\n")
         time.sleep(0.1)
@@ -745,18 +732,16 @@ def test_drain_cuts_what_does_not_end(tmp_path):
     echo.stop()
 
 
-def test_old_unix_socket_is_replaced_but_not_a_live_one(tmp_path):
-    from wiretest import ECHO
-    echo = Echo(tmp_path)
+def test_old_unix_socket_is_replaced_but_not_a_live_one(own_echo, tmp_path):
+    echo = own_echo()
     second = subprocess.run([str(ECHO), "--unix", echo.unix], capture_output=True, text=True, timeout=20)
     assert second.returncode == 125 and second.stderr.count("\n") == 1 and "already" in second.stderr
     echo.process.kill()
     echo.process.wait()
+    echo.process.stdout.close()
+    echo.errors.close()
     assert os.path.exists(echo.unix)
-    again = Echo(tmp_path)
-    again.stop()
+    own_echo().stop()  # in the place of the dead one
     (tmp_path / "s.sock").write_text("a file")
     third = subprocess.run([str(ECHO), "--unix", echo.unix], capture_output=True, text=True, timeout=20)
     assert third.returncode == 125 and (tmp_path / "s.sock").read_text() == "a file"
-    echo.process.stdout.close()
-    echo.errors.close()

@@ -13,7 +13,7 @@ import h2raw
 from h2raw import ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS, WINDOW_UPDATE, Client, \
     frame, request
 from wardtest import SANITIZED
-from wiretest import Echo
+from wiretest import Echo, own_echo  # noqa: F401
 
 WHOLE = END_STREAM | END_HEADERS
 
@@ -141,8 +141,8 @@ def test_alpn_without_ours_is_refused(echo):
         context.wrap_socket(s)
 
 
-def test_tls_garbage_and_silence(tmp_path):
-    echo = Echo(tmp_path, "--head-ms", 300, tls=True)
+def test_tls_garbage_and_silence(own_echo):
+    echo = own_echo("--head-ms", 300, tls=True)
     with socket.create_connection(("127.0.0.1", echo.tls), timeout=20) as s:
         s.sendall(b"GET / HTTP/1.1\r\n\r\n")
         try:
@@ -155,8 +155,8 @@ def test_tls_garbage_and_silence(tmp_path):
     echo.stop()
 
 
-def test_half_a_record_is_waited_for_asleep(tmp_path):
-    echo = Echo(tmp_path, tls=True)
+def test_half_a_record_is_waited_for_asleep(own_echo):
+    echo = own_echo(tls=True)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -192,8 +192,8 @@ def test_half_a_record_is_waited_for_asleep(tmp_path):
     echo.stop()
 
 
-def test_reload_of_the_certificate(tmp_path):
-    echo = Echo(tmp_path, tls=True)
+def test_reload_of_the_certificate(own_echo, tmp_path):
+    echo = own_echo(tls=True)
 
     def subject():
         return subprocess.run(["openssl", "s_client", "-connect", f"127.0.0.1:{echo.tls}"], input="", capture_output=True, text=True).stdout
@@ -459,8 +459,8 @@ def test_replies_of_many_streams_are_bounded(echo):
     echo.until(lambda n: n["live"] == before["live"])
 
 
-def test_reader_that_gives_no_window(tmp_path):
-    echo = Echo(tmp_path, "--write-ms", 400)
+def test_reader_that_gives_no_window(own_echo):
+    echo = own_echo("--write-ms", 400)
     with Client(echo.port) as c:
         c.send(frame(HEADERS, WHOLE, 1, request("/stream?bytes=10000000")))
         assert c.until(RST_STREAM, 1)
@@ -468,16 +468,16 @@ def test_reader_that_gives_no_window(tmp_path):
     echo.stop()
 
 
-def test_stalled_body(tmp_path):
-    echo = Echo(tmp_path, "--body-ms", 300)
+def test_stalled_body(own_echo):
+    echo = own_echo("--body-ms", 300)
     with Client(echo.port) as c:
         c.send(frame(HEADERS, END_HEADERS, 1, request("/sink", "POST")), frame(DATA, 0, 1, b"x"))
         assert c.answer(1)[0] == 408
     echo.stop()
 
 
-def test_idle_connection_gets_goaway(tmp_path):
-    echo = Echo(tmp_path, "--idle-ms", 300)
+def test_idle_connection_gets_goaway(own_echo):
+    echo = own_echo("--idle-ms", 300)
     with Client(echo.port) as c:
         c.send(frame(HEADERS, WHOLE, 1, request()))
         assert c.answer(1) == (200, b"hello\n")
@@ -486,8 +486,8 @@ def test_idle_connection_gets_goaway(tmp_path):
     echo.stop()
 
 
-def test_pings_do_not_keep_an_idle_connection(tmp_path):
-    echo = Echo(tmp_path, "--idle-ms", 500, "--conns", 3)
+def test_pings_do_not_keep_an_idle_connection(own_echo):
+    echo = own_echo("--idle-ms", 500, "--conns", 3)
     with Client(echo.port) as c, Client(echo.port) as first:
         first.send(frame(PING, 0, 0, b"12345678"))
         assert first.until(PING)
@@ -512,8 +512,8 @@ def test_pings_do_not_keep_an_idle_connection(tmp_path):
     echo.stop()
 
 
-def test_drain_with_streams(tmp_path):
-    echo = Echo(tmp_path)
+def test_drain_with_streams(own_echo):
+    echo = own_echo()
     with Client(echo.port) as c:
         c.send(frame(HEADERS, WHOLE, 1, request("/tick?n=20&ms=20")))
         c.until(DATA, 1)

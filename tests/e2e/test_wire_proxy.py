@@ -9,7 +9,7 @@ import time
 import pytest
 
 from wardtest import SANITIZED
-from wiretest import Echo, read_all, read_answer, read_until
+from wiretest import Echo, own_echo, read_all, read_answer, read_until  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -234,8 +234,8 @@ def test_client_goes_away(front):
         assert not far.thread.is_alive()
 
 
-def test_slow_bodies_are_the_far_sides_business(tmp_path, back):
-    front = Echo(tmp_path, "--body-ms", 200)
+def test_slow_bodies_are_the_far_sides_business(own_echo, back):
+    front = own_echo("--body-ms", 200)
     with front.connect() as s:
         s.sendall(b"POST /proxy/%d/whole HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nab" % back.port)
         time.sleep(0.6)

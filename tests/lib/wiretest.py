@@ -6,6 +6,8 @@ import socket
 import subprocess
 import time
 
+import pytest
+
 from wardtest import BINARY, SANITIZED
 
 ECHO = BINARY.parent / "tests" / "wire" / "wire-echo"
@@ -84,13 +86,32 @@ class Echo:
         return 0 if SANITIZED else self.stats()["rss_kb"] - before["rss_kb"]
 
     def stop(self):
+        """Drains it, and looks at how it ended. A second time is nothing."""
+        if self.errors.closed:
+            return
         self.terminate()
         self.process.stdout.close()
-        code = self.process.wait(timeout=30)
-        text = self.stderr()
-        self.errors.close()
+        try:
+            code = self.process.wait(timeout=30)
+        finally:
+            self.process.kill()
+            text = self.stderr()
+            self.errors.close()
         assert code == 0, text
         assert "Sanitizer" not in text and "runtime error" not in text, text
+
+
+@pytest.fixture
+def own_echo(tmp_path):
+    """A server with options of the test's own, stopped whatever happens: own_echo(*options)."""
+    made = []
+
+    def make(*options, **more):
+        made.append(Echo(tmp_path, *options, **more))
+        return made[-1]
+    yield make
+    for server in made:
+        server.stop()
 
 
 class Answer:
