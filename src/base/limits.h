@@ -55,17 +55,18 @@ enum {
 	SUP_EXITS_MAX = 64,            /* ended ones that are remembered */
 	SUP_EXIT_KEEP_MS = 30 * 1000,  /* how long at least, unless there are too many */
 	SUP_EXIT_DROP_MS = 600 * 1000, /* how long at most, received or not */
-	SUP_CALLS_MAX = 1024,          /* open calls of one link */
-	SUP_CONFIG_MAX = 16 * 1024,    /* args and env of a process that a list shows */
-	SUP_QUEUE_HIGH = 1 << 20,      /* bytes for a daemon that does not read: then wait */
-	SUP_STALL_MS = 30 * 1000,      /* for a daemon that reads nothing: then hang up */
-	SUP_REQUEST_MAX = 4 << 20,     /* the request for one sandbox, in its memfd */
-	SUP_EVENTS_MAX = 64,           /* last events in the end record */
-	SUP_TAIL_BYTES = 8 * 1024,     /* last output in the end record */
-	SUP_SAMPLES_MAX = 128,         /* points of the resource curve */
-	LABEL_MAX = 256,               /* bytes of a process's tag */
-	LINK_QUEUE_MAX = 4 << 20,      /* bytes for a supervisor that does not read */
-	META_BYTES_MAX = 8 * 1024,     /* extended attributes of one file */
+	SUP_TOLD_MS = 2 * 1000, /* after which a daemon that was told of an exit has told it on */
+	SUP_CALLS_MAX = 1024,   /* open calls of one link */
+	SUP_CONFIG_MAX = 16 * 1024, /* args and env of a process that a list shows */
+	SUP_QUEUE_HIGH = 1 << 20,   /* bytes for a daemon that does not read: then wait */
+	SUP_STALL_MS = 30 * 1000,   /* for a daemon that reads nothing: then hang up */
+	SUP_REQUEST_MAX = 4 << 20,  /* the request for one sandbox, in its memfd */
+	SUP_EVENTS_MAX = 64,        /* last events in the end record */
+	SUP_TAIL_BYTES = 8 * 1024,  /* last output in the end record */
+	SUP_SAMPLES_MAX = 128,      /* points of the resource curve */
+	LABEL_MAX = 256,            /* bytes of a process's tag */
+	LINK_QUEUE_MAX = 4 << 20,   /* bytes for a supervisor that does not read */
+	META_BYTES_MAX = 8 * 1024,  /* extended attributes of one file */
 
 	/* Images and templates */
 	TEMPLATE_NAME_MAX = 230,           /* bytes of a template's name or image reference */

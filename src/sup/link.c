@@ -242,8 +242,11 @@ int link_send_parts(struct link *l, struct link_call *c, const struct msg *m, bo
 
 void link_credit(struct link_call *c, uint64_t bytes)
 {
-	/* What was never received is not given back. */
-	if (c->dropped || !bytes || bytes > FLOW_CREDIT_MAX - c->in.owed)
+	/* What was never received is not given back: the supervisor would hang up for it. */
+	uint64_t most = (uint64_t)c->in.window - c->in.credit - c->in.owed;
+
+	bytes = bytes < most ? bytes : most;
+	if (c->dropped || !bytes)
 		return;
 	c->in.owed += (uint32_t)bytes;
 	if (c->dirty)
@@ -325,6 +328,8 @@ int link_send_end(struct link_call *c)
 
 	if (c->sent_end)
 		return 0;
+	if (!c->out.window)
+		return -EINVAL; /* nothing goes this way */
 	c->sent_end = true;
 	r = l->closed ? -ENOTCONN : ctl_put(&l->ctl, PROTO_END, 0, c->stream, NULL, 0, -1);
 	if (r == 0)

@@ -333,6 +333,28 @@ static void test_input_within_its_credit(void **state)
 	assert_int_equal(link_room(c), 0);
 }
 
+/* What the supervisor would hang up for does not leave the daemon. */
+static void test_mistakes_of_the_caller(void **state)
+{
+	struct pair *p = *state;
+	struct link_call *c = open_process(p);
+
+	hear(p);
+	link_credit(c, 500);
+	turn(p);
+	hear(p);
+	assert_int_equal(p->seen.type, 0);
+	assert_int_equal(link_send(c, "x", 1), 0);
+	assert_int_equal(link_send_end(c), -EINVAL);
+	say(p, PROTO_DATA, 0, 1, "abc", 3);
+	turn(p);
+	link_credit(c, 1000);
+	turn(p);
+	hear(p);
+	assert_int_equal(p->seen.type, PROTO_CREDIT);
+	assert_int_equal(p->payload[6], 3);
+}
+
 static int some_file(void)
 {
 	int fd = memfd_create("file", MFD_CLOEXEC);
@@ -584,6 +606,7 @@ int main(void)
 		TEST(test_the_end_fails_what_is_open),
 		TEST(test_last_words_after_a_failed_send),
 		TEST(test_input_within_its_credit),
+		TEST(test_mistakes_of_the_caller),
 		TEST(test_a_file),
 		TEST(test_a_dropped_file_is_closed),
 		TEST(test_in_pieces),

@@ -60,6 +60,8 @@ struct proc {
 	bool pty, stdin_open, exited, told;
 	struct proto_exit exit;
 	uint64_t exit_ns, kill_ns;
+	uint64_t told_ns;   /* when its end was told last */
+	uint64_t receipt;   /* received, for certain, when it was told */
 	struct flow out[2]; /* stdout, stderr, from the agent */
 	struct flow in;     /* stdin, to the agent */
 	struct ring ring;
@@ -192,6 +194,7 @@ void input_end(struct serve *s, struct call *c);
 void input_pump(struct serve *s, struct proc *p);
 void proc_clock(struct serve *s, uint64_t now);
 void proc_resumed(struct serve *s, uint64_t ns); /* so long nobody's time has passed */
+void proc_link_lost(struct serve *s); /* what the daemon was just told may have died with it */
 void proc_free_all(struct serve *s);
 
 /* serve_agent.c: the agent's side */

@@ -144,6 +144,7 @@ void link_hang_up(struct serve *s)
 	parts_done(s);
 	s->link_broken = false;
 	s->stall_ns = 0;
+	proc_link_lost(s);
 	for (unsigned i = 1; i <= SUP_CALLS_MAX; i++) {
 		struct call *c = s->calls[i];
 

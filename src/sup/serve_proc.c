@@ -134,7 +134,9 @@ static void send_exit(struct serve *s, struct call *c)
 	if (ctl_put_msg(&s->link, &m) < 0)
 		return;
 	p->told = true;
-	/* Whoever has the exit has had all that came before it. */
+	p->told_ns = clock_ns();
+	p->receipt = p->delivered;
+	/* Whoever has the exit has had all that came before it; nobody can say so any more. */
 	if (c->at > p->delivered)
 		p->delivered = c->at;
 	unlink_call(&p->outputs, c);
@@ -286,6 +288,19 @@ static void on_failed(struct serve *s, struct proc *p, const struct proto_event 
 	fail_inputs(s, p);
 	s->streams[p->agent_stream].kind = AGENT_FREE;
 	proc_free(s, p);
+}
+
+void proc_link_lost(struct serve *s)
+{
+	uint64_t now = clock_ns();
+
+	for (struct proc *p = s->procs; p; p = p->next) {
+		if (!p->told || now - p->told_ns > SUP_TOLD_MS * 1000000ull)
+			continue;
+		p->told = false;
+		if (p->receipt < p->delivered)
+			p->delivered = p->receipt > p->ring.tail ? p->receipt : p->ring.tail;
+	}
 }
 
 static void forget_oldest(struct serve *s)

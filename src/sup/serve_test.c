@@ -384,6 +384,30 @@ static void test_output_waits_for_the_next_daemon(void **state)
 	assert_int_equal(t->to_daemon.type, PROTO_EXIT);
 }
 
+/* Told of the end a moment before it died: whoever waited for it has not heard. */
+static void test_a_daemon_that_dies_with_the_end_in_its_hands(void **state)
+{
+	struct stage *t = *state;
+	uint8_t buf[64];
+	size_t n = number(buf, TAG_PID, 5, false);
+
+	start_process(t);
+	from_agent(t, PROTO_DATA, 0, 1, "result", 6);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+	assert_int_equal(t->to_daemon.type, PROTO_EXIT);
+	ctl_done(&t->daemon);
+	settle(t);
+	t->data = 0;
+	connect_daemon(t);
+	from_daemon(t, PROTO_ATTACH, 0, 3, buf, n);
+	assert_int_equal(t->data, 6);
+	assert_int_equal(t->to_daemon.type, PROTO_EXIT);
+	/* Once more, to one that lives: then it is received. */
+	t->data = 0;
+	from_daemon(t, PROTO_ATTACH, 0, 4, buf, n);
+	assert_int_equal(t->data, 0);
+}
+
 static void test_a_daemon_that_does_not_read(void **state)
 {
 	struct stage *t = *state;
@@ -473,6 +497,7 @@ int main(void)
 		cmocka_unit_test(test_lies_of_an_agent),
 		TEST(test_calls_of_a_lost_daemon),
 		TEST(test_output_waits_for_the_next_daemon),
+		TEST(test_a_daemon_that_dies_with_the_end_in_its_hands),
 		TEST(test_a_daemon_that_does_not_read),
 		TEST(test_a_request_in_the_middle_of_another),
 		TEST(test_data_for_a_paused_sandbox),
