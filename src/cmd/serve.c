@@ -192,6 +192,13 @@ static int listen_all(struct daemon *d, struct err *e)
 	return r;
 }
 
+static void on_request(void *ctx, struct wire_req *q)
+{
+	struct daemon *d = ctx;
+
+	front_request(d->front, q);
+}
+
 static void on_note(void *ctx, const char *text)
 {
 	struct daemon *d = ctx;
@@ -207,7 +214,7 @@ static int make_parts(struct daemon *d, struct config *c, struct err *e)
 		.ward = ward,
 		.tier = d->o.tier,
 		.tier_by = d->o.tier != WALL_NONE ? "ward serve --tier" : NULL };
-	struct wire_config w = { .request = front_request, .note = on_note, .name = "ward" };
+	struct wire_config w = { .request = on_request, .ctx = d, .note = on_note, .name = "ward" };
 	int r = find_ward(d->g, ward, e);
 
 	if (r == 0 && c->tls_cert)
@@ -222,7 +229,6 @@ static int make_parts(struct daemon *d, struct config *c, struct err *e)
 	r = hub_open(&o, &d->hub, e);
 	if (r == 0)
 		r = front_create(d->hub, &d->front, e);
-	w.ctx = d->front;
 	if (r == 0)
 		r = wire_server_create(d->loop, &w, &d->server, e);
 	if (r == 0)

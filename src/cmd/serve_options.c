@@ -4,6 +4,7 @@
  *
  * Owns:  where ward.toml is looked for, and what an option does to it.
  */
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,14 +114,14 @@ static int put(char **at, const char *text, struct err *e)
 static int put_listen(const struct serve_options *o, struct config *c, struct err *e)
 {
 	unsigned count = o->listen.count;
-	const char *standard = "127.0.0.1:7700";
+	static const char *const standard[] = { "127.0.0.1:7700" };
 	const char *const *words = o->listen.words;
 	int r = 0;
 
 	if (!count && c->listen.count)
 		return 0;
 	if (!count) {
-		words = &standard;
+		words = standard;
 		count = 1;
 	}
 	for (unsigned i = 0; i < c->listen.count; i++)
@@ -162,6 +163,7 @@ int serve_config(const struct serve_options *o, struct config **ret, struct err 
 
 	if (r < 0)
 		return r;
+	assert(c);
 	r = put_over(o, c, e);
 	for (unsigned i = 0; r == 0 && i < c->listen.count; i++) {
 		char host[64];

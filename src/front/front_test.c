@@ -15,6 +15,7 @@
 #include "front/b64.h"
 #include "front/e2b/dict.h"
 #include "front/e2b/entry.h"
+#include "front/e2b/interp_text.h"
 #include "front/e2b/rpc_code.h"
 #include "front/e2b/sign.h"
 #include "front/e2b/where.h"
@@ -351,6 +352,88 @@ static void test_b64(void **state)
 	assert_int_equal(b.len, 0);
 }
 
+#define TOKEN "0123456789abcdef0123456789abcdef"
+#define MARK "\x1e" TOKEN
+
+struct heard {
+	struct buf b;
+};
+
+static void on_text(void *ctx, const char *text, size_t len)
+{
+	buf_add_fmt(&((struct heard *)ctx)->b, "[%.*s]", (int)len, text);
+}
+
+static void on_line(void *ctx, const char *line, size_t len)
+{
+	buf_add_fmt(&((struct heard *)ctx)->b, "<%.*s>", (int)len, line);
+}
+
+static void on_end(void *ctx)
+{
+	buf_add_str(&((struct heard *)ctx)->b, "|");
+}
+
+static void test_reader(void **state)
+{
+	static const struct interp_events events = { on_text, on_line, on_end };
+	static const struct {
+		const char *parts[4], *want;
+	} cases[] = {
+		{ { "plain\n" }, "[plain\n]" },
+		{ { "a" MARK "={\"x\":1}\nb" MARK ".\n" }, "[a]<{\"x\":1}>[b]|" },
+		{ { "a\x1e", TOKEN, ".\nb" }, "[a]|[b]" },
+		{ { "\x1e"
+		    "012",
+			  "other" },
+			"[\x1e"
+			"012other]" },
+		{ { MARK "={\"x\"", ":1", "}\n" }, "<{\"x\":1}>" },
+		{ { "\xc3", "\xbc" }, "[\xc3\xbc]" },
+		{ { "\xe2\x82", "\xac!" }, "[\xe2\x82\xac!]" },
+		{ { "\xff", "x" }, "[\xff][x]" },
+		{ { MARK "=\xff\n", MARK "=no\n", MARK "?\n" }, "" }, /* none is a line of ours */
+		{ { "cut " MARK }, "[cut ]" },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct interp_reader r;
+		struct heard h;
+
+		buf_init(&h.b, 4096);
+		buf_add_str(&h.b, "");
+		interp_reader_init(&r, TOKEN);
+		for (size_t k = 0; k < 4 && cases[i].parts[k]; k++)
+			assert_int_equal(interp_read(&r, cases[i].parts[k],
+						 strlen(cases[i].parts[k]), &events, &h),
+				0);
+		interp_read_end(&r, &events, &h);
+		assert_string_equal(h.b.data ? h.b.data : "", cases[i].want);
+		interp_reader_done(&r);
+		buf_done(&h.b);
+	}
+}
+
+static void test_ascii(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{ "plain", "\"plain\"" }, { "\"\\\n\t", "\"\\\"\\\\\\n\\u0009\"" },
+		{ "\xc3\xbc", "\"\\u00fc\"" }, { "\xf0\x9f\x98\x80", "\"\\ud83d\\ude00\"" },
+		{ "\xff\xc3", "\"\\ufffd\\ufffd\"" },
+		{ "\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"" }, /* half a pair */
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		own_buf struct buf b = { 0 };
+
+		buf_init(&b, 4096);
+		interp_add_text(&b, cases[i].text, strlen(cases[i].text));
+		assert_string_equal(b.data, cases[i].want);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -364,6 +447,8 @@ int main(void)
 		cmocka_unit_test(test_routes),
 		cmocka_unit_test(test_route_table),
 		cmocka_unit_test(test_b64),
+		cmocka_unit_test(test_reader),
+		cmocka_unit_test(test_ascii),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -103,11 +103,14 @@ static void read_log(void *arg)
 
 	v->lines = calloc(v->limit, sizeof(*v->lines));
 	v->ids = calloc(OWN_IDS_MAX, sizeof(*v->ids));
-	if (!v->lines || !v->ids)
+	if (!v->lines || !v->ids) {
 		err_set(&v->e, ENOMEM, "reading the audit log");
-	else if (state_open_existing(v->state_dir, &fd, &v->e) == 0 &&
-		 audit_each(fd, each_line, v, &v->e) < 0 && !v->e.code)
-		err_set(&v->e, ENOMEM, "reading the audit log");
+	} else if (state_open_existing(v->state_dir, &fd, &v->e) == 0) {
+		int r = audit_each(fd, each_line, v, &v->e);
+
+		if (r < 0 && !v->e.code)
+			err_set(&v->e, -r, "reading the audit log");
+	}
 	free(v->ids);
 	v->ids = NULL;
 }

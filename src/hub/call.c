@@ -115,12 +115,25 @@ static void tell_metrics(struct hub_call *c)
 	c->fn.metrics(c->arg, NULL, &box, list, n);
 }
 
+/* A sandbox whose id nobody was told would only wait for its deadline. */
+static void drop_unwanted(struct hub_call *c)
+{
+	static const char why[] = "whoever asked for it had gone";
+
+	if (!c->is_create || c->failed || !c->sb || !lifecycle_allows(c->sb->state, HUB_STOPPING))
+		return;
+	sandbox_move(c->sb, HUB_STOPPING, NULL, "%s", why);
+	live_stop(c->sb, why);
+}
+
 static void tell_one(struct hub_call *c)
 {
 	struct hub_box box;
 
-	if (!c->fn.box)
+	if (!c->fn.box) {
+		drop_unwanted(c);
 		return;
+	}
 	switch (c->kind) {
 	case CALL_LINK:
 		tell_link(c);

@@ -31,6 +31,8 @@ static int check_room(struct hub *hub, struct hub_fail *f)
 		return hub_fail(f, HUB_BUSY, "the daemon is stopping");
 	if (!hub->ready)
 		return hub_fail(f, HUB_BUSY, "the daemon is still looking for its sandboxes");
+	if (hub->calls >= HUB_CALLS_MAX)
+		return hub_fail(f, HUB_BUSY, "the daemon has %u requests under way", hub->calls);
 	if (hub->count >= hub->config->boxes_max)
 		return hub_fail(f, HUB_BUSY, "this host has its %lld sandboxes already",
 			(long long)hub->config->boxes_max);
@@ -128,28 +130,31 @@ static int spawn(struct sandbox *sb, const struct want *w, struct hub_fail *f)
 	struct sup_request *q = calloc(1, sizeof(*q));
 	const char *env[HUB_ENV_MAX + 1];
 	char *text = join_env(&sb->env, env);
-	int r = q && text ? 0 : hub_fail(f, HUB_INTERNAL, "out of memory");
+	int r;
 
-	if (r == 0) {
-		str_copy(q->id, sizeof(q->id), sb->id);
-		q->traits = w->traits;
-		q->asked = w->tier;
-		q->asked_by = w->tier != WALL_NONE ? w->tier_by : NULL;
-		q->accept_risk = w->accept_risk;
-		q->caller = sb->tenant ? sb->tenant->name : "pool";
-		q->trace = sb->trace[0] ? sb->trace : NULL;
-		q->template_spec = w->used;
-		q->limits = w->limits;
-		memcpy(q->mounts, w->mounts, w->req->mount_count * sizeof(q->mounts[0]));
-		q->mount_count = w->req->mount_count;
-		q->net = w->net;
-		q->env = env;
-		q->user = sb->user;
-		q->workdir = sb->workdir;
-		q->deadline_ms = (uint64_t)sb->timeout_ms;
-		q->deadline_action = sb->on_timeout == HUB_TIMEOUT_PAUSE ? SUP_PAUSE : SUP_KILL;
-		r = live_spawn(sb, q, f);
+	if (!q || !text) {
+		free(text);
+		free(q);
+		return hub_fail(f, HUB_INTERNAL, "out of memory");
 	}
+	str_copy(q->id, sizeof(q->id), sb->id);
+	q->traits = w->traits;
+	q->asked = w->tier;
+	q->asked_by = w->tier != WALL_NONE ? w->tier_by : NULL;
+	q->accept_risk = w->accept_risk;
+	q->caller = sb->tenant ? sb->tenant->name : "pool";
+	q->trace = sb->trace[0] ? sb->trace : NULL;
+	q->template_spec = w->used;
+	q->limits = w->limits;
+	memcpy(q->mounts, w->mounts, w->req->mount_count * sizeof(q->mounts[0]));
+	q->mount_count = w->req->mount_count;
+	q->net = w->net;
+	q->env = env;
+	q->user = sb->user;
+	q->workdir = sb->workdir;
+	q->deadline_ms = (uint64_t)sb->timeout_ms;
+	q->deadline_action = sb->on_timeout == HUB_TIMEOUT_PAUSE ? SUP_PAUSE : SUP_KILL;
+	r = live_spawn(sb, q, f);
 	free(text);
 	free(q);
 	return r;
@@ -364,6 +369,7 @@ struct hub_call *hub_create(struct hub *hub, const struct hub_caller *who,
 	int r;
 
 	call->fn.box = fn;
+	call->is_create = true;
 	r = check_room(hub, &f);
 	if (r == 0)
 		r = want_make(hub, who, req, &w, &f);

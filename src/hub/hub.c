@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -159,20 +158,22 @@ static void on_chores(void *ctx)
 
 /* --- opening --- */
 
+/* A record lock: a child that was forked and has not come to its exec does not hold it. */
 static int take_lock(struct hub *hub, struct err *e)
 {
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
 	hub->lock_fd = openat(
 		hub->state_fd, "serve.lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (hub->lock_fd < 0)
 		return err_set(e, errno, "opening 'serve.lock' in '%s'", hub->state_dir);
-	if (flock(hub->lock_fd, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK
-			       ? err_say(e, EBUSY,
-					 "another 'ward serve' runs on '%s'; stop it first, or "
-					 "choose another --state-dir",
-					 hub->state_dir)
-			       : err_set(e, errno, "locking 'serve.lock' in '%s'", hub->state_dir);
-	return 0;
+	if (fcntl(hub->lock_fd, F_SETLK, &whole) == 0)
+		return 0;
+	if (errno != EAGAIN && errno != EACCES)
+		return err_set(e, errno, "locking 'serve.lock' in '%s'", hub->state_dir);
+	return err_say(e, EBUSY,
+		"another 'ward serve' runs on '%s'; stop it first, or choose another --state-dir",
+		hub->state_dir);
 }
 
 /* What supervisors say on their standard error; they outlive our own. */

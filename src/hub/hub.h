@@ -160,8 +160,8 @@ struct hub_create {
 	bool no_pool;            /* a cold start, also when a warm one is there */
 };
 
-/* Takes a warm sandbox when the pool has one, else starts a new one; answers when commands can
- * run. */
+/* Takes a warm sandbox when the pool has one, else starts a new one; answers when commands can run.
+ * One that is forgotten before it has answered is ended: nobody knows its id. */
 struct hub_call *hub_create(struct hub *hub, const struct hub_caller *who,
 	const struct hub_create *req, hub_box_fn *fn, void *arg);
 
@@ -294,7 +294,7 @@ struct hub_events;
 /*
  * A subscription. @wake is called (on the loop thread, once per burst) when there is something to
  * take; it must not block. @since: the last number that was seen, 0: from now on, 1: all there are.
- * A tenant sees its own, an operator all.
+ * A tenant sees its own, an operator all. NULL when there are HUB_SUBSCRIBERS_MAX already.
  */
 struct hub_events *hub_events_open(struct hub *hub, const struct hub_caller *who, uint64_t since,
 	void (*wake)(void *arg), void *arg);

@@ -66,6 +66,7 @@ struct hub_call {
 	struct sandbox *sb;      /* held; may be NULL */
 	struct link_call *asked; /* WAIT_ANSWER: of the supervisor; NULL: answered */
 	bool changed, failed;
+	bool is_create; /* nobody knows the id until this call has told it */
 	struct hub_fail fail;
 	int64_t from_us, to_us; /* CALL_METRICS */
 	struct loop_job *job;   /* CALL_AUDIT */
@@ -86,7 +87,6 @@ struct sandbox {
 	struct sandbox *by_id;       /* next in its bucket */
 	struct sandbox *prev, *next; /* by start, oldest first */
 	unsigned holds;              /* calls that point here; it is freed when there are none */
-	bool listed;                 /* in the registry */
 
 	char id[ID_LEN + 1];
 	enum hub_state state;
@@ -94,17 +94,14 @@ struct sandbox {
 	int64_t state_us;
 	struct tenant *tenant; /* NULL in a pool */
 	struct pool *pool;     /* while it is ready or on its way there */
-	bool pool_ready, warming;
 	char *template_asked, *template_used;
 	enum wall tier;
 	char *tier_why, *warning, *tier_by;
-	bool from_pool;
 
 	int64_t created_us, started_us;
 	int64_t deadline_us; /* 0: none */
 	int64_t timeout_ms;  /* as last asked for; 0: none */
 	enum hub_on_timeout on_timeout;
-	bool auto_resume;
 
 	struct plan_limits limits;
 	struct quota_use counted; /* what the tenant is charged for */
@@ -125,14 +122,19 @@ struct sandbox {
 	/* What else is written with the next step, in the same transaction. */
 	int (*also)(struct db *db, const struct db_box *row, struct err *e);
 	struct hub_fail trouble; /* why the last move did not come about */
-	bool other_boot;
-	bool found;             /* of a former daemon, and has not said how it is */
-	struct loop_timer late; /* a while after the deadline: the supervisor should have acted */
+	struct loop_timer late;  /* a while after the deadline: the supervisor should have acted */
 
 	struct hub_sample *samples; /* a ring of HUB_SAMPLES_KEPT; NULL before the first */
 	unsigned sample_at, sample_count;
-	bool sampling;
 	uint64_t begun_ns; /* when the create was asked for */
+
+	bool listed; /* in the registry */
+	bool pool_ready, warming;
+	bool from_pool;
+	bool auto_resume;
+	bool other_boot;
+	bool found; /* of a former daemon, and has not said how it is */
+	bool sampling;
 };
 
 struct pool {
@@ -203,7 +205,6 @@ struct hub {
 
 	struct tenant *tenants;
 	struct key_slot *keys;
-	bool tenants_many;
 	struct pool pools[HUB_POOLS_MAX];
 	unsigned pool_count;
 
@@ -220,18 +221,20 @@ struct hub {
 	struct metrics_part parts[METRICS_PARTS_MAX];
 	unsigned part_count;
 
-	bool ready, stopping, stop_all, found_all;
 	unsigned finding; /* sandboxes of a former daemon that have not answered */
 	struct loop_timer chores, found_timer, stray_timer, sampler, pools_timer, stop_timer;
 	struct loop_later pools_later;
 	struct sandbox *sample_next;
 	uint64_t pruned_ms;
-	bool sweeping, sweep_again, checkpointing;
 	struct loop_job *sweep_job, *checkpoint_job;
 	void (*stopped)(void *arg);
 	void *stopped_arg;
 	uint64_t refilled_ms;
 	uint64_t refused_ms; /* last audit line about a refused key */
+
+	bool tenants_many;
+	bool ready, stopping, stop_all, found_all;
+	bool sweeping, sweep_again, checkpointing;
 };
 
 /* A moment at which a crash could hurt; tests cut here. */

@@ -292,21 +292,40 @@ static int mark_over(struct multipart *m)
 	return r;
 }
 
+/* How many of the last bytes may be the beginning of a mark. */
+static size_t mark_begins(const struct multipart *m, const char *data, size_t len)
+{
+	for (size_t n = len < m->mark_len - 1 ? len : m->mark_len - 1; n; n--)
+		if (data[len - n] == '\r' && memcmp(data + len - n, m->mark, n) == 0)
+			return n;
+	return 0;
+}
+
+/* Outside of a mark, in pieces as large as they come: a CR alone must not cut them small. */
+static ssize_t plain_bytes(struct multipart *m, const char *data, size_t len)
+{
+	const char *mark = memmem(data, len, m->mark, m->mark_len);
+	int r;
+
+	if (mark) {
+		r = put(m, data, (size_t)(mark - data));
+		if (r == 0)
+			r = mark_over(m);
+		return r < 0 ? r : (ssize_t)(mark - data) + (ssize_t)m->mark_len;
+	}
+	m->matched = mark_begins(m, data, len);
+	r = put(m, data, len - m->matched);
+	return r < 0 ? r : (ssize_t)len;
+}
+
 /* How many bytes were used, or a negative errno. */
 static ssize_t data_bytes(struct multipart *m, const char *data, size_t len)
 {
-	const char *cr;
 	size_t n;
 	int r;
 
-	if (!m->matched) {
-		cr = memchr(data, '\r', len);
-		n = cr ? (size_t)(cr - data) : len;
-		r = put(m, data, n);
-		if (cr)
-			m->matched = 1;
-		return r < 0 ? r : (ssize_t)(cr ? n + 1 : n);
-	}
+	if (!m->matched)
+		return plain_bytes(m, data, len);
 	if (*data != m->mark[m->matched]) {
 		/* A CR is nowhere in the mark but at its head, so nothing of it can begin inside.
 		 */

@@ -70,6 +70,18 @@ def test_kill_in_every_state(hub):
     assert not supervisors(hub.state) or until(lambda: not supervisors(hub.state), "its supervisor to end")
 
 
+def test_whoever_asked_has_gone(hub):
+    """Nobody was told the id: it does not wait for its deadline."""
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1")
+    until(lambda: h("pools")["pools"][0]["ready"], "a warm one")
+    for words in ((), ("cold=1",)):
+        h.send("create", "forget=1", *words)
+    until(lambda: len(h.list("all=1", f"states={1 << 7}")) == 2, "both to end")
+    assert all("had gone" in b["reason"] for b in h.list("all=1", f"states={1 << 7}"))
+    assert h.list() == []
+
+
 def test_auto_resume(hub):
     h = hub().ready()
     box = h("create", "auto=1", "on=pause")["id"]
@@ -158,6 +170,22 @@ def test_policy_decides_when_nobody_does(hub):
     # A tenant may ask for a tier, not for a risk.
     assert refused(h, "create", "tier=container", "tenant=acme", "as-tenant=1").http in (403, 501)
     assert h.list("all=1", f"states={0x1ff}")[0]["state"] == "failed"
+
+
+def test_what_ward_toml_says_about_templates(hub, tmp_path):
+    toml = tmp_path / "ward.toml"
+    toml.write_text('[sandbox]\nmemory = "300M"\ntimeout = "100s"\n[alias]\nsmall = "dir:/"\n'
+                    '[template.host]\ntier = "container"\nmemory = "100M"\npids = 50\n')
+    h = hub("--config", toml, tier=None).ready()
+    box = h("create")
+    assert (box["tier"], box["memory"], box["pids"]) == ("container", 100 << 20, 50)
+    assert 90e6 < box["end_us"] - box["started_us"] < 110e6
+    line = next(json.loads(line) for line in h("audit")["lines"] if '"sandbox.create"' in line)
+    assert line["tier_by"] == "ward.toml [template] tier"
+    assert refused(h, "create", "template=nowhere").code == "not-found"
+    assert refused(h, "create", "template=dir:/").code == "not-found"  # a path is the operator's to name
+    assert refused(h, "create", "template=../x").code == "not-found"
+    assert h("create", f"memory={64 << 20}")["memory"] == 64 << 20
 
 
 def test_limits_change_while_it_runs(hub):

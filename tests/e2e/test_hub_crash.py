@@ -1,8 +1,10 @@
 """Whatever is killed, at whatever moment: afterwards every sandbox is found or cleanly gone, and none is leaked."""
-import json
+import contextlib
 import os
+import random
 import signal
 import sqlite3
+import threading
 import time
 
 import pytest
@@ -80,8 +82,7 @@ def test_the_daemon_dies_at_each_step(hub, name):
         died = True
         try:
             act(dying.ready(), box)
-            dying.quit()
-            died = False
+            died = not dying.quit(may_die=True)
         except Gone:
             assert dying.died() == -signal.SIGKILL
         h = hub().ready()
@@ -110,7 +111,7 @@ def test_a_daemon_that_dies_again_and_again(hub):
         try:
             dying.ready()
             time.sleep(0.05)
-            dying.quit()
+            dying.quit(may_die=True)
         except (Gone, BrokenPipeError):
             assert dying.died() == -signal.SIGKILL
     h = hub().ready()
@@ -219,6 +220,59 @@ def test_after_a_restart_of_the_host(hub):
     h = hub().ready()
     story = h("why", box)
     assert story["state"] == "failed" and "the host was restarted" in story["reason"]
+
+
+def storm(h, choose, known, count):
+    """Many verbs at once, whatever state their sandboxes are in; the daemon may die below them."""
+    waiting = []
+    with contextlib.suppress(Gone):
+        for _ in range(count):
+            verb = choose.choice(["create"] * 3 + ["kill", "pause", "resume", "connect", "timeout", "exec", "limits", "metrics", "get"])
+            if verb == "create" or not known:
+                words = ("create", "timeout=60000", choose.choice(["auto=1", "secure=1", "cold=1"]))
+            else:
+                words = (verb, choose.choice(sorted(known)), *{"exec": ("echo", "x"), "timeout": ("timeout=50000",),
+                         "limits": (f"memory={choose.randrange(100, 300) << 20}",)}.get(verb, ()))
+            waiting.append((words[0], h.send(*words)))
+            while len(waiting) > 24:
+                settle_one(h, *waiting.pop(choose.randrange(len(waiting))), known)
+        for verb, n in waiting:
+            settle_one(h, verb, n, known)
+
+
+def settle_one(h, verb, n, known):
+    try:
+        answer = h.wait(n)
+        if verb == "create":
+            known.add(answer["id"])
+    except Refused as e:
+        # What another verb did meanwhile is a reason; a crash of ours is not.
+        assert e.code in ("not-found", "not-running", "conflict", "invalid", "internal"), (verb, e.code, e.msg)
+        if e.code == "internal":
+            assert verb in ("exec", "resume", "connect", "pause", "create", "limits"), (verb, e.msg)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_storm(hub, seed):
+    choose, known = random.Random(seed), set()
+    h = hub().ready()
+    h("pool", "base", "min=2", "max=4")
+    for _ in range(3):
+        timer = threading.Timer(choose.uniform(0.2, 1.0), h.process.kill)
+        timer.start()
+        storm(h, choose, known, 150)
+        timer.join()
+        h.died()
+        h = hub().ready()
+    storm(h, choose, known, 60)
+    h("pool", "base", "max=0")
+    settle(hub, h)
+    check_journal(hub.state)
+    for box in known:
+        usable(h, box)
+    text = h("text")["text"]
+    live = len(h.list(f"states={0x7f}", "limit=100"))
+    assert f'ward_tenant_sandboxes{{tenant="default"}} {live}' in text  # what is counted is what is there
 
 
 @pytest.mark.parametrize("damage", ["junk", "newer", "half"])

@@ -247,3 +247,21 @@ def test_many_idle_sandboxes_cost_the_daemon_little(ward, serve):
     for _ in range(40):
         d.create()
     assert rss() < 30 * 1024
+
+
+def test_an_ordinary_user_runs_the_daemon(user_ward):
+    """No root: the user's own state directory, user namespaces, everything else the same."""
+    from servetest import Daemon
+    os.makedirs(user_ward.state, mode=0o700)
+    os.chown(user_ward.state, 54321, 54321)
+    d = Daemon(user_ward).ready()
+    try:
+        d.make_key()
+        status, answer = d.request("POST", "/v2/sandboxes", {"templateID": "base"})
+        if status != 201:  # without a range of ids there is nobody for commands to run as, and that is said
+            assert status == 500 and "/etc/subuid" in answer["message"], answer
+        else:
+            assert d.request("DELETE", f"/sandboxes/{answer['sandboxID']}")[0] == 204
+        assert d.request("GET", "/v2/sandboxes") == (200, [])
+    finally:
+        assert d.stop() == 0

@@ -187,6 +187,11 @@ static void do_create(struct ask *a, char **w)
 		wall_parse(word(w, "tier"), &req.tier);
 	req.metadata_count = pairs_of(w, "meta.", meta);
 	req.env_count = pairs_of(w, "env.", env);
+	if (word(w, "forget")) {
+		hub_forget(hub_create(a->d->hub, &a->who, &req, on_box, a));
+		free(a);
+		return;
+	}
 	hub_create(a->d->hub, &a->who, &req, on_box, a);
 }
 

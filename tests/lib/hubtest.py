@@ -91,10 +91,13 @@ class Hub:
     def list(self, *words):
         return self("list", *words)["list"]
 
-    def quit(self, everything=False):
-        """Ends the daemon in an orderly way; its sandboxes too, if told so."""
-        self.send("quit", *(["all"] if everything else []))
-        assert self.process.wait(PATIENCE) == 0, f"see {self.log.name}"
+    def quit(self, everything=False, may_die=False):
+        """Ends the daemon in an orderly way; its sandboxes too, if told so. True: it did not die on the way."""
+        with contextlib.suppress(*([Gone] if may_die else [])):
+            self.send("quit", *(["all"] if everything else []))
+        code = self.process.wait(PATIENCE)
+        assert code == 0 or (may_die and code == -signal.SIGKILL), f"{code}: see {self.log.name}"
+        return code == 0
 
     def kill(self):
         self.process.kill()

@@ -3,6 +3,7 @@
 #define WARD_FRONT_E2B_WHERE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/limits.h"

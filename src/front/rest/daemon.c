@@ -37,7 +37,8 @@ static int send_event(struct call *c, const struct hub_event *ev)
 	own_buf struct buf b = { 0 };
 
 	buf_init(&b, EVENT_BYTES_MAX);
-	buf_add_fmt(&b, "id: %" PRIu64 "\nevent: %s\ndata: ", ev->seq, ev->kind);
+	/* No blank after the colon: the JSON writer would take it for the end of a member. */
+	buf_add_fmt(&b, "id: %" PRIu64 "\nevent: %s\ndata:", ev->seq, ev->kind);
 	json_open(&b, NULL);
 	json_u64(&b, "seq", ev->seq);
 	rest_json_time(&b, "at", ev->at_us);

@@ -1,0 +1,298 @@
+"""HTTP torture against the whole daemon: what is malformed, huge, slow or abandoned gets its answer, and costs nothing that stays."""
+import base64
+import json
+import os
+import socket
+import struct
+import threading
+import time
+import urllib.request
+import zlib
+
+import pytest
+
+
+class Client:
+    def __init__(self, daemon, key):
+        self.daemon, self.key = daemon, key
+
+    def call(self, method, path, body=None, headers=()):
+        request = urllib.request.Request(self.daemon.url + path, method=method, data=body, headers={"X-API-KEY": self.key, **dict(headers)})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def connect(self):
+        return socket.create_connection(("127.0.0.1", self.daemon.port), timeout=30)
+
+    def raw(self, data, read=True):
+        """Sends bytes, and gives the status line's number, 0 when the server only closed."""
+        with self.connect() as s:
+            try:
+                s.sendall(data)
+                answer = s.recv(65536) if read else b""
+            except (ConnectionResetError, BrokenPipeError):
+                return 0
+        return int(answer.split(b" ")[1]) if answer.startswith(b"HTTP/1.1 ") else 0
+
+
+@pytest.fixture(scope="module")
+def client(daemon, keys):
+    return Client(daemon, keys[0])
+
+
+@pytest.fixture(scope="module")
+def box(client):
+    status, body = client.call("POST", "/v2/sandboxes", b'{"templateID":"base","timeout":900}')
+    assert status == 201, body
+    told = json.loads(body)
+    plane = {"E2b-Sandbox-Id": told["sandboxID"], "E2b-Sandbox-Port": "49983", "X-Access-Token": told["envdAccessToken"]}
+    yield {"id": told["sandboxID"], "headers": plane}
+    client.call("DELETE", "/sandboxes/" + told["sandboxID"])
+
+
+@pytest.fixture(autouse=True)
+def stays_well(daemon, client):
+    """After every test the daemon lives, answers, and holds neither descriptors nor memory of it."""
+    before = daemon.descriptors()
+    yield
+    assert daemon.process.poll() is None
+    assert client.call("GET", "/health")[0] == 200
+    deadline = time.monotonic() + 20
+    while daemon.descriptors() > before + 4 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert daemon.descriptors() <= before + 4
+    assert daemon.memory_kb() < 100_000
+
+
+def head(method, path, headers, body=b""):
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", *(f"{k}: {v}" for k, v in headers.items())]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def envelope(message, flags=0):
+    data = message if isinstance(message, bytes) else json.dumps(message).encode()
+    return struct.pack(">BI", flags, len(data)) + data
+
+
+def rpc(client, box, method, body, kind="application/json", headers=()):
+    return client.call("POST", method, body, {**box["headers"], "Content-Type": kind, **dict(headers)})
+
+
+STREAM = "application/connect+json"
+START = {"process": {"cmd": "/bin/true", "args": []}}
+
+
+@pytest.mark.parametrize("body, code", ids=range(20), argvalues=[
+    (b"", "invalid_argument"), (b"\0", "invalid_argument"), (envelope(b"{"), "invalid_argument"), (envelope(b"[]"), "invalid_argument"),
+    (envelope(START, 1), "invalid_argument"), (struct.pack(">BI", 0, 1 << 31) + b"{}", "invalid_argument"), (envelope(b"\xff\xfe"), "invalid_argument"),
+    (envelope({}), "invalid_argument"), (envelope({"process": {}}), "invalid_argument"), (envelope({"process": []}), "invalid_argument"),
+    (envelope({"process": {"cmd": ""}}), "invalid_argument"), (envelope({"process": {"cmd": "/bin/true", "args": [1]}}), "invalid_argument"),
+    (envelope({"process": {"cmd": "/bin/true", "envs": {"A=B": "c"}}}), "invalid_argument"), (envelope({"process": {"cmd": "/bin/true", "cwd": "/no"}}), "invalid_argument"),
+    (envelope({"process": {"cmd": "/no/such"}}), "invalid_argument"), (envelope({**START, "pty": {"size": {"cols": -1}}}), "invalid_argument"),
+    (envelope({**START, "tag": "x" * 5000}), "invalid_argument"), (envelope({"process": {"cmd": "x" * 3_000_000}}), None),
+    (envelope({"process": {"cmd": "/bin/true", "args": ["a"] * 5000}}), "invalid_argument"), (envelope(b"[" * 100_000), "invalid_argument"),
+])
+def test_bad_starts(client, box, body, code):
+    """Errors of a stream come under status 200, in its last message."""
+    status, answer = rpc(client, box, "/process.Process/Start", body, STREAM)
+    assert status == 200, answer
+    flags, size = struct.unpack(">BI", answer[:5])
+    last = json.loads(answer[5:5 + size])
+    assert flags == 2 and last["error"]["message"]
+    assert code is None or last["error"]["code"] == code
+
+
+@pytest.mark.parametrize("method, body, status", ids=range(14), argvalues=[
+    ("Stat", b"{", 400), ("Stat", b'{"path":1}', 400), ("Stat", b'{"path":"/a\\u0000b"}', 400), ("Stat", b'{"path":"' + b"x" * 9000 + b'"}', 400),
+    ("ListDir", b'{"path":"/","depth":"x"}', 400), ("ListDir", b'{"path":"/proc/self/fd/0"}', 400), ("MakeDir", b'{"path":"/proc/x/y"}', None), ("Move", b"{}", 400),
+    ("Move", b'{"source":"/etc","destination":"/etc/x/y"}', None), ("Remove", b'{"path":"/proc/1"}', None),
+    ("GetWatcherEvents", b"{}", 400), ("GetWatcherEvents", b'{"watcherId":"../x"}', 404), ("Nope", b"{}", 404), ("Stat", b"null", 400),
+])
+def test_bad_filesystem_calls(client, box, method, body, status):
+    got, answer = rpc(client, box, "/filesystem.Filesystem/" + method, body)
+    assert got == status or (status is None and got >= 400), answer
+    assert isinstance(json.loads(answer)["code"], str if got != 404 or method != "Nope" else int)
+
+
+def test_wrong_types_of_content(client, box):
+    assert rpc(client, box, "/process.Process/List", b"{}", "application/proto")[0] == 415
+    assert rpc(client, box, "/process.Process/Start", envelope(START), "application/json")[0] == 415
+    assert rpc(client, box, "/process.Process/List", b"{}", headers={"Content-Encoding": "gzip"})[0] == 501
+    assert rpc(client, box, "/process.Process/List", b"{}", headers={"Content-Encoding": "identity"})[0] == 200
+    assert rpc(client, box, "/process.Process/List", b"{}", "application/json; charset=utf-8")[0] == 200
+    assert rpc(client, box, "/process.Process/Start", envelope(START), STREAM, {"Connect-Timeout-Ms": "x"})[0] in (200, 400)
+
+
+def test_users_are_names(client, box):
+    for user in ("0:0", "root:root", "-x", "a b", "../x", "x" * 100, ""):
+        basic = base64.b64encode(f"{user}:".encode()).decode()
+        status, answer = rpc(client, box, "/filesystem.Filesystem/Stat", b'{"path":"/"}', headers={"Authorization": "Basic " + basic})
+        assert status == (200 if user in ("0:0", "root:root") else 401), (user, answer)  # what follows the colon is the password
+    for user in ("0:0", "-x", "a%20b"):
+        assert client.call("GET", f"/files?path=/etc/hostname&username={user}", headers=box["headers"])[0] == 401
+
+
+@pytest.mark.parametrize("path", ids=range(4), argvalues=["/files?path=/etc/../../../../../../etc/shadow", "/files?path=%2e%2e%2f%2e%2e%2fetc%2fshadow", "/files?path=/proc/1/root/../../etc/shadow",
+                                  "/files?path=/proc/self/root/etc/shadow"])
+def test_nothing_of_the_host_can_be_named(client, box, path):
+    assert client.call("GET", path, headers=box["headers"])[0] in (400, 403, 404)
+
+
+@pytest.mark.parametrize("data", ids=range(14), argvalues=[
+    b"GET / HTTP/1.1\r\n\r\n", b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/9.9\r\nHost: x\r\n\r\n", b"\x00\x01\x02\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", b"POST /v2/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"POST /v2/sandboxes HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"GET /" + b"a" * 20000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 60000 + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\n" + b"".join(b"H%d: x\r\n" % i for i in range(500)) + b"\r\n", b"GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /a b HTTP/1.1\r\nHost: x\r\n\r\n", b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n", b"CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n",
+])
+def test_malformed_requests(client, data):
+    assert client.raw(data) in (0, 400, 401, 404, 405, 408, 413, 414, 431, 501, 505)
+
+
+def test_queries(client):
+    assert client.call("GET", "/v2/sandboxes?" + "&".join(f"a{i}=1" for i in range(1000)))[0] == 400
+    assert client.call("GET", "/v2/sandboxes?metadata=" + "%2541" * 1000)[0] in (200, 400, 414)
+
+
+def test_bodies_that_are_too_large(client, box):
+    """Refused by their announced length before a byte is read, or at the limit when there is none."""
+    for path, headers in (("/v2/sandboxes", {"X-API-KEY": client.key}), ("/process.Process/List", {**box["headers"], "Content-Type": "application/json"})):
+        assert client.raw(head("POST", path, {**headers, "Content-Length": str(1 << 40)})) in (400, 413)
+        chunks = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
+        assert client.raw(head("POST", path, {**headers, "Transfer-Encoding": "chunked"}, chunks * 8)) in (0, 400, 413)
+
+
+def test_abandoned_in_the_middle(client, box):
+    """Clients that vanish: in the head, in the body, in the answer, in a stream, in an upload."""
+    def leave(data, wait=0.02):
+        with client.connect() as s:
+            s.sendall(data)
+            time.sleep(wait)
+    sleeper = envelope({"process": {"cmd": "/bin/sleep", "args": ["600"]}, "tag": "abandoned"})
+    talker = envelope({"process": {"cmd": "/bin/sh", "args": ["-c", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"]}})
+    plane = box["headers"]
+    for _ in range(5):
+        leave(b"GET /v2/sand")
+        leave(head("POST", "/v2/sandboxes", {"X-API-KEY": client.key, "Content-Length": "100"}, b'{"te'))
+        leave(head("POST", "/v2/sandboxes", {"X-API-KEY": client.key, "Content-Length": "2"}, b"{}"), 0)
+        leave(head("POST", "/process.Process/Start", {**plane, "Content-Type": STREAM, "Content-Length": str(len(sleeper))}, sleeper), 0.2)
+        leave(head("POST", "/process.Process/Start", {**plane, "Content-Type": STREAM, "Content-Length": str(len(talker))}, talker), 0.2)
+        leave(head("POST", "/files?path=/tmp/half", {**plane, "Content-Type": "application/octet-stream", "Content-Length": "1000000"}, b"x" * 70000), 0.05)
+        leave(head("GET", "/files?path=/usr/bin/python3", plane))
+        watch = envelope({"path": "/tmp", "recursive": True})
+        leave(head("POST", "/filesystem.Filesystem/WatchDir", {**plane, "Content-Type": STREAM, "Content-Length": str(len(watch))}, watch), 0.05)
+    listed = json.loads(rpc(client, box, "/process.Process/List", b"{}")[1])["processes"]
+    assert sum(p.get("tag") == "abandoned" for p in listed) == 5, "they go on without their clients"
+    for p in listed:
+        assert rpc(client, box, "/process.Process/SendSignal", json.dumps({"process": {"pid": p["pid"]}, "signal": "SIGNAL_SIGKILL"}).encode())[0] == 200
+    for row in json.loads(client.call("GET", "/v2/sandboxes")[1]):
+        if row["sandboxID"] != box["id"]:
+            client.call("DELETE", "/sandboxes/" + row["sandboxID"])
+
+
+def test_a_reader_that_does_not_read(daemon, client, box):
+    """A process that writes without end, for a client that reads nothing: both wait, and memory does not grow."""
+    talker = envelope({"process": {"cmd": "/bin/sh", "args": ["-c", "head -c 300000000 /dev/zero"]}})
+    before = daemon.memory_kb()
+    with client.connect() as s:
+        s.sendall(head("POST", "/process.Process/Start", {**box["headers"], "Content-Type": STREAM, "Content-Length": str(len(talker))}, talker))
+        time.sleep(1.5)
+        assert daemon.memory_kb() < before + 8_000
+        assert client.call("GET", "/health")[0] == 200
+        total = 0
+        while total < 5_000_000:
+            total += len(s.recv(1 << 20))
+
+
+def test_slow_uploads_do_not_stop_others(client, box):
+    with client.connect() as s:
+        s.sendall(head("POST", "/files?path=/tmp/slow", {**box["headers"], "Content-Type": "application/octet-stream", "Content-Length": "10"}))
+        for byte in b"0123456789":
+            s.sendall(bytes([byte]))
+            assert client.call("GET", "/health")[0] == 200
+        assert s.recv(65536).startswith(b"HTTP/1.1 200")
+    assert client.call("GET", "/files?path=/tmp/slow", headers=box["headers"])[1] == b"0123456789"
+
+
+def test_a_bomb_fills_a_file_and_not_the_daemon(daemon, client, box):
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
+    bomb = b"".join([*(squeeze.compress(bytes(1 << 20)) for _ in range(200)), squeeze.flush()])
+    before = daemon.memory_kb()
+    status, _ = client.call("POST", "/files?path=/tmp/bomb", bomb, {**box["headers"], "Content-Type": "application/octet-stream", "Content-Encoding": "gzip"})
+    assert status in (200, 507)
+    assert daemon.memory_kb() < before + 8_000
+    rpc(client, box, "/filesystem.Filesystem/Remove", b'{"path":"/tmp/bomb"}')
+
+
+def test_a_full_disk_is_507(client):
+    status, body = client.call("POST", "/v2/sandboxes", b'{"templateID":"base","timeout":300}')
+    told = json.loads(body)
+    plane = {"E2b-Sandbox-Id": told["sandboxID"], "E2b-Sandbox-Port": "49983", "X-Access-Token": told["envdAccessToken"], "Content-Type": "application/octet-stream"}
+    detail = json.loads(client.call("GET", "/sandboxes/" + told["sandboxID"])[1])
+    piece = os.urandom(1 << 20) * 64
+    for i in range(detail["diskSizeMB"] // 64 + 2):
+        status, body = client.call("POST", f"/files?path=/home/user/f{i}", piece, plane)
+        if status != 200:
+            break
+    client.call("DELETE", "/sandboxes/" + told["sandboxID"])
+    assert status == 507 and json.loads(body)["code"] == 507
+
+
+def test_many_streams_at_once(daemon, client, box):
+    """200 clients listen to commands at one time, in one sandbox; every one gets its line and its end."""
+    wait = envelope({"process": {"cmd": "/bin/sh", "args": ["-c", "sleep 1; echo done"]}})
+    request = head("POST", "/process.Process/Start", {**box["headers"], "Content-Type": STREAM, "Content-Length": str(len(wait)), "Connection": "close"}, wait)
+    results = []
+
+    def listen():
+        with client.connect() as s:
+            s.sendall(request)
+            data = b""
+            while part := s.recv(65536):
+                data += part
+            results.append(b"ZG9uZQo=" in data and b'"exitCode":0' in data)
+    threads = [threading.Thread(target=listen) for _ in range(200)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(timeout=120)
+    assert results == [True] * 200
+
+
+def test_events(client, daemon):
+    """The event stream tells of a life from beginning to end, and goes on where a reader left off."""
+    with client.connect() as s:
+        s.sendall(head("GET", "/ward/v1/events", {"X-API-KEY": client.key}))
+        told = json.loads(client.call("POST", "/v2/sandboxes", b"{}")[1])
+        client.call("DELETE", "/sandboxes/" + told["sandboxID"])
+        seen = b""
+        while b"sandbox.stopped" not in seen:
+            seen += s.recv(65536)
+    kinds = [json.loads(line[5:])["kind"] for line in seen.decode().splitlines() if line.startswith("data:") and told["sandboxID"] in line]
+    assert kinds[-1] == "sandbox.stopped" and "sandbox.running" in kinds
+    first = min(json.loads(line[5:])["seq"] for line in seen.decode().splitlines() if line.startswith("data:") and told["sandboxID"] in line)
+    with client.connect() as s:
+        s.sendall(head("GET", f"/ward/v1/events?since={first}", {"X-API-KEY": client.key}))
+        again = b""
+        while b"sandbox.stopped" not in again:
+            again += s.recv(65536)
+    assert f"id: {first}\n".encode() not in again
+
+
+def test_http2(client, daemon, box):
+    """The same calls over HTTP/2, by prior knowledge."""
+    import shutil
+    import subprocess
+    curl = shutil.which("curl")
+    if not curl:
+        pytest.skip("no curl on this host")
+    done = subprocess.run([curl, "-s", "--http2-prior-knowledge", "-w", "%{http_version} %{http_code}", "-o", "/dev/null", "-H", f"X-API-KEY: {client.key}", daemon.url + "/v2/sandboxes"],
+                          capture_output=True, text=True)
+    assert done.stdout == "2 200"
+    args = [x for k, v in box["headers"].items() for x in ("-H", f"{k}: {v}")]
+    done = subprocess.run([curl, "-s", "--http2-prior-knowledge", *args, daemon.url + "/files?path=/etc/hostname"], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.strip()
