@@ -336,9 +336,11 @@ static int item_add(struct task *t, struct epoll *ep, int fd, struct file *targe
 	it = hash_room(ep) < 0 ? NULL : calloc(1, sizeof(*it));
 	if (!it)
 		return -ENOMEM;
-	*it = (struct epoll_item){
-		.ep = ep, .file = target, .fd = fd, .events = ev->events, .data = ev->data
-	};
+	*it = (struct epoll_item){ .ep = ep,
+		.file = target,
+		.fd = fd,
+		.events = ev->events | EPOLLERR | EPOLLHUP,
+		.data = ev->data };
 	item_link(ep, it);
 	r = item_register(t, it, &state);
 	if (r < 0) {
@@ -387,7 +389,7 @@ int epoll_control(struct task *t, struct file *epf, int op, int fd, struct file 
 			return -ENOENT;
 		if (it->events & EPOLLEXCLUSIVE)
 			return -EINVAL;
-		it->events = ev->events;
+		it->events = ev->events | EPOLLERR | EPOLLHUP;
 		it->data = ev->data;
 		item_check(it, io_poll_state(target, t));
 		return 0;
@@ -559,6 +561,7 @@ static const struct file_ops epoll_ops = {
 	.name = "[eventpoll]",
 	.flags = FILE_STREAM,
 	.poll = epoll_poll,
+	.lseek = io_no_seek,
 	.release = epoll_release,
 	.walk = epoll_walk,
 };

@@ -99,6 +99,7 @@ static const struct file_ops eventfd_ops = {
 	.read = event_read,
 	.write = event_write,
 	.poll = eventfd_poll,
+	.lseek = io_no_seek,
 	.release = eventfd_release,
 	.walk = eventfd_walk,
 };

@@ -339,6 +339,7 @@ static const struct file_ops inotify_ops = {
 	.read = inotify_read,
 	.poll = inotify_poll,
 	.ioctl = inotify_ioctl,
+	.lseek = io_no_seek,
 	.release = inotify_release,
 	.walk = inotify_walk,
 };

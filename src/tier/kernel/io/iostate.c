@@ -10,6 +10,7 @@
 
 #include "tier/kernel/io/iostate.h"
 
+#include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/tty/tty.h"
@@ -25,6 +26,7 @@ struct io_state *io_state(struct kernel *k)
 
 void io_done(struct kernel *k)
 {
+	ipc_done(k);
 	tty_done(k);
 	sock_done(k);
 	free(k->io);
@@ -37,6 +39,11 @@ struct file *io_file(
 	struct inode *i = inode_anon(k, mode);
 
 	return i ? file_create(k, ops, flags, i, priv) : NULL;
+}
+
+int64_t io_no_seek(struct file *f, int64_t off, int whence)
+{
+	return f->pos;
 }
 
 long io_install(struct task *t, struct file *f, bool cloexec)

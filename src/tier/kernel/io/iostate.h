@@ -30,6 +30,9 @@ long io_install(struct task *t, struct file *f, bool cloexec);
 struct file *io_file(
 	struct kernel *k, const struct file_ops *ops, unsigned flags, uint32_t mode, void *priv);
 
+/* lseek of files whose position means nothing: it stays where it is. */
+int64_t io_no_seek(struct file *f, int64_t off, int whence);
+
 /* What @f's poll says to @t now, without registering. */
 unsigned io_poll_state(struct file *f, struct task *t);
 

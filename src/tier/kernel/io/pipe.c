@@ -299,6 +299,48 @@ uint64_t pipe_queued(const struct file *f)
 	return n;
 }
 
+uint64_t pipe_room(const struct file *f)
+{
+	const struct pipe *p = pipe_of(f);
+
+	return (uint64_t)(p->slots - (p->head - p->tail)) * PIPE_PAGE;
+}
+
+ssize_t pipe_peek(const struct file *f, void *buf, size_t len)
+{
+	const struct pipe *p = pipe_of(f);
+	size_t done = 0;
+
+	for (uint32_t i = p->tail; i != p->head && done < len; i++) {
+		const struct pipe_slot *s = slot_at(p, i);
+		size_t n = len - done < s->len ? len - done : s->len;
+
+		memcpy((char *)buf + done, page_at(p, i) + s->off, n);
+		done += n;
+	}
+	return (ssize_t)done;
+}
+
+void pipe_skip(struct file *f, size_t len)
+{
+	struct pipe *p = pipe_of(f);
+	bool was_full = pipe_full(p);
+
+	pipe_consume(p, len);
+	if (was_full && !pipe_full(p))
+		wait_wake(&p->wait, POLLOUT | POLLWRNORM);
+}
+
+bool pipe_ended(const struct file *f)
+{
+	return pipe_of(f)->writers == 0;
+}
+
+bool pipe_broken_now(const struct file *f)
+{
+	return pipe_of(f)->readers == 0;
+}
+
 static long pipe_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 {
 	if (cmd == FIONREAD)

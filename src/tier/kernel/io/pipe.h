@@ -3,7 +3,9 @@
 #define WARD_TIER_KERNEL_IO_PIPE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Pipes and named pipes. The state hangs on the inode (inode->fifo), so that both ends, and every
@@ -30,6 +32,13 @@ bool file_is_pipe(const struct file *f);
 /* F_GETPIPE_SZ and F_SETPIPE_SZ: bytes or a negative errno (-EBADF: not a pipe). */
 long pipe_size(struct file *f);
 long pipe_set_size(struct file *f, struct task *t, uint64_t bytes);
+/* For splice and tee: bytes that a write could place now; a copy of what lies in front (0: empty);
+ * dropping it; no writer left; no reader left. */
+uint64_t pipe_room(const struct file *f);
+ssize_t pipe_peek(const struct file *f, void *buf, size_t len);
+void pipe_skip(struct file *f, size_t len);
+bool pipe_ended(const struct file *f);
+bool pipe_broken_now(const struct file *f);
 /* Bytes that a reader could have now. */
 uint64_t pipe_queued(const struct file *f);
 

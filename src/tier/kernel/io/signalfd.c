@@ -112,6 +112,7 @@ static const struct file_ops signalfd_ops = {
 	.flags = FILE_STREAM,
 	.read = signalfd_read,
 	.poll = signalfd_poll,
+	.lseek = io_no_seek,
 	.release = signalfd_release,
 	.walk = signalfd_walk,
 };

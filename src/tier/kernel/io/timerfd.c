@@ -127,6 +127,7 @@ static const struct file_ops timerfd_ops = {
 	.flags = FILE_STREAM,
 	.read = timerfd_read,
 	.poll = timerfd_poll,
+	.lseek = io_no_seek,
 	.release = timerfd_release,
 	.walk = timerfd_walk,
 };

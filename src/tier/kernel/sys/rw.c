@@ -186,7 +186,7 @@ SYSCALL3(lseek, int, fd, int64_t, off, unsigned, whence)
 		return -EBADF;
 	if (whence > SEEK_HOLE)
 		return -EINVAL;
-	if (is_stream(f))
+	if (is_stream(f) && !f->ops->lseek)
 		return -ESPIPE;
 	return f->ops->lseek ? f->ops->lseek(f, off, (int)whence)
 			     : generic_seek(f, off, (int)whence);

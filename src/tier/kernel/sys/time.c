@@ -250,10 +250,10 @@ SYSCALL4(clock_nanosleep, int32_t, id, int32_t, flags, gva_t, in, gva_t, left)
 	int r;
 
 	if (task->call.first) {
-		if (id == CLOCK_MONOTONIC_RAW || id == CLOCK_REALTIME_COARSE ||
-			id == CLOCK_MONOTONIC_COARSE)
+		if (id == CLOCK_THREAD_CPUTIME_ID || id == CLOCK_MONOTONIC_RAW ||
+			id == CLOCK_REALTIME_COARSE || id == CLOCK_MONOTONIC_COARSE)
 			return -EOPNOTSUPP;
-		if (clock_read(task, id, &now) < 0 || id == CLOCK_THREAD_CPUTIME_ID)
+		if (clock_read(task, id, &now) < 0)
 			return -EINVAL;
 		r = guest_read_timespec(task, in, &ns);
 		if (r < 0)

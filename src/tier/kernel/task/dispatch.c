@@ -123,6 +123,11 @@ static bool settle(struct task *t)
 	struct call *c = &t->call;
 
 	c->settling = false;
+	/* A call that got what it waited for leaves the signals of its wait's mask alone. */
+	if (t->has_saved_mask && !is_restart(c->ret) && c->ret != -EINTR) {
+		t->mask = t->saved_mask;
+		t->has_saved_mask = false;
+	}
 	if (!signal_pending(t) && !is_restart(c->ret))
 		goto over;
 	switch (deliver_signals(t)) {

@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/io/timers.h"
+#include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/tty/tty.h"
@@ -435,6 +436,7 @@ struct task *task_clone(struct task *t, uint64_t flags)
 			return NULL;
 		}
 		inherit_proc(p, t->proc);
+		ipc_proc_forked(t->proc, p);
 		p->parent = flags & CLONE_PARENT ? t->proc->parent : t->proc;
 		if (!p->parent)
 			p->parent = k->init;
@@ -474,6 +476,7 @@ static void unlink_proc(struct proc *p)
 void proc_reap(struct proc *p)
 {
 	timers_done(p);
+	ipc_proc_gone(p);
 	wait_flush(&p->signal_queue);
 	wait_flush(&p->child_queue);
 	wait_flush(&p->exit_queue);
@@ -595,6 +598,7 @@ static void proc_ended(struct proc *p)
 	struct kernel *k = p->k;
 
 	timers_done(p);
+	ipc_proc_gone(p);
 	tty_leader_gone(p);
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
@@ -752,6 +756,8 @@ void proc_execed(struct task *t)
 	t->clear_tid = t->robust_list = 0;
 	t->pdeath_signal = 0;
 	timers_execed(p);
+	if (p->k->ipc)
+		shm_proc_gone(p);
 	p->execed = true;
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);

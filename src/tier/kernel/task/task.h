@@ -80,6 +80,7 @@ struct call {
 	bool settling;  /* over, but the task is stopped: call.ret is kept */
 	bool go_native; /* the answer is: let the host do it (close, exit, mmap of a file) */
 	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
+	int map_at;     /* ordered, with map_fd: at this number instead */
 	bool ordered;   /* an order lies in the slot: kick */
 };
 

@@ -146,6 +146,12 @@ static void finish(struct task *t)
 			o->kick_tid = ht->tid;
 		}
 	} else if (c->ordered) {
+		if (c->map_fd > 0) {
+			o->add[0].src = c->map_fd - 1;
+			o->add[0].at = c->map_at;
+			o->add_count = 1;
+			c->map_fd = 0;
+		}
 		o->kick_pid = ht->hp->pid;
 		o->kick_tid = ht->tid;
 	}

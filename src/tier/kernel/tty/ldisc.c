@@ -354,9 +354,9 @@ void ldisc_flush_input(struct tty *t)
 	wait_wake(&t->master_wait, POLLOUT | POLLWRNORM);
 }
 
+/* What the slave has written is with the master already: there is nothing in between to drop. */
 void ldisc_flush_output(struct tty *t)
 {
-	t->out_len = 0;
 	if (t->packet)
 		t->packet_news |= TIOCPKT_FLUSHWRITE_;
 	wait_wake(&t->slave_wait, POLLOUT | POLLWRNORM);
@@ -376,6 +376,9 @@ static void input_signal(struct tty *t, uint8_t c, int sig)
 {
 	if (!LFLAG(t, NOFLSH)) {
 		ldisc_flush_input(t);
+		/* Echo of the same write has not left yet. */
+		if (t->out_len > t->echo_from)
+			t->out_len = t->echo_from;
 		if (sig != SIGTSTP)
 			ldisc_flush_output(t);
 	}
@@ -496,6 +499,7 @@ size_t ldisc_input(struct tty *t, const uint8_t *p, size_t n)
 {
 	size_t done = 0;
 
+	t->echo_from = t->out_len;
 	while (done < n && ldisc_room(t))
 		input_char(t, p[done++]);
 	if (done == 0)

@@ -16,6 +16,7 @@
 
 #include "tier/kernel/tty/tty.h"
 
+#include "base/str.h"
 #include "tier/kernel/fs/dev.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
@@ -278,21 +279,44 @@ struct tty *tty_of(const struct file *f, bool *ret_master)
 	return f->ops == &tty_master_ops || f->ops == &tty_slave_ops ? f->priv : NULL;
 }
 
+/* Through its name, so that ttyname(3) finds what fstat(2) says. NULL: not to be seen there. */
+static struct file *open_by_name(struct tty *t, struct task *task, unsigned flags)
+{
+	struct file *f;
+	char path[32];
+
+	if (!task->fs || str_fmt(path, sizeof(path), "/dev/pts/%u", t->n) < 0 ||
+		vfs_open(task, AT_FDCWD, path, flags, 0, &f) < 0)
+		return NULL;
+	if (f->ops == &tty_slave_ops && f->priv == t)
+		return f;
+	file_unref(f);
+	return NULL;
+}
+
 struct file *tty_open_peer(struct tty *t, struct task *task, unsigned flags, int *ret_err)
 {
-	struct inode *i = inode_anon(t->k, S_IFCHR | 0620);
 	struct file *f;
+	struct inode *i;
 
+	flags &= O_ACCMODE | O_NONBLOCK | O_NOCTTY;
+	*ret_err = t->locked ? -EIO : 0;
+	if (t->locked)
+		return NULL;
+	f = open_by_name(t, task, flags);
+	if (f)
+		return f;
 	*ret_err = -ENOMEM;
+	i = inode_anon(t->k, S_IFCHR | 0620);
 	if (!i)
 		return NULL;
 	i->rdev = makedev(MAJOR_PTS, t->n);
-	f = file_create(t->k, &tty_slave_ops, flags & (O_ACCMODE | O_NONBLOCK | O_NOCTTY), i, NULL);
+	f = file_create(t->k, &tty_slave_ops, flags, i, NULL);
 	if (!f) {
 		inode_unref(i);
 		return NULL;
 	}
-	*ret_err = t->locked ? -EIO : open_slave(t, f, task);
+	*ret_err = open_slave(t, f, task);
 	if (*ret_err < 0) {
 		f->ops = NULL;
 		file_unref(f);

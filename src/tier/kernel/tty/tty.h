@@ -60,6 +60,7 @@ struct tty {
 	/* Output towards the master. */
 	uint8_t *out;
 	uint32_t out_cap, out_at, out_len;
+	uint32_t echo_from; /* out_len when the present input began */
 
 	struct wait_queue slave_wait, master_wait;
 	struct tty *next;

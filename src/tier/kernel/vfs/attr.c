@@ -94,7 +94,8 @@ static int set_attr(struct task *t, struct inode *i, struct dentry *d, struct ia
 		r = i->ops->setattr(i, a);
 	else
 		inode_apply(i, a);
-	if (r == 0 && (a->valid & (ATTR_MODE | ATTR_UID | ATTR_GID | ATTR_ATIME | ATTR_MTIME)))
+	if (r == 0 && !(a->valid & ATTR_SIZE) &&
+		(a->valid & (ATTR_MODE | ATTR_UID | ATTR_GID | ATTR_ATIME | ATTR_MTIME)))
 		notify_dentry(t->k, d, IN_ATTRIB);
 	return r;
 }

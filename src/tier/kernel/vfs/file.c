@@ -81,7 +81,8 @@ long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 	n = f->ops->read(f, io, pos);
 	if (n != -EAGAIN || (f->flags & O_NONBLOCK))
 		return n;
-	return file_wait(t, f, POLLIN);
+	n = file_wait(t, f, POLLIN);
+	return n == -ETIMEDOUT ? -EAGAIN : n; /* SO_RCVTIMEO */
 }
 
 /* What a re-entered write has done already is skipped: the caller builds the same uio again. */
@@ -122,6 +123,8 @@ long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 	}
 	if (r == -EAGAIN && !(f->flags & O_NONBLOCK))
 		r = file_wait(t, f, POLLOUT);
+	if (r == -ETIMEDOUT)
+		r = -EAGAIN; /* SO_SNDTIMEO */
 	if (r == SYS_BLOCK)
 		return r;
 	return *done ? (long)*done : r;

@@ -5,13 +5,26 @@
  * Owns:  struct inode.
  * Rules: under the kernel lock.
  */
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include "tier/kernel/io/pipe.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/inode.h"
 #include "tier/kernel/vfs/lock.h"
 
-static const struct inode_ops anon_ops = { 0 };
+/* A pipe or a terminal can be opened again through /proc/PID/fd; the other nameless files cannot.
+ */
+static int anon_open(struct inode *i, struct file *f, struct task *t)
+{
+	if (S_ISFIFO(i->mode))
+		return fifo_open(i, f, t);
+	return S_ISCHR(i->mode) ? tty_open(i, f, t) : -ENXIO;
+}
+
+static const struct inode_ops anon_ops = { .open = anon_open };
 
 struct inode *inode_create(struct super *sb, const struct inode_ops *ops, uint32_t mode)
 {

@@ -96,8 +96,8 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 
 	if (r < 0)
 		return r;
-	f = file_create(
-		t->k, &path_only_ops, (flags & KEPT_FLAGS) | GUEST_O_LARGEFILE, inode_ref(i), NULL);
+	f = file_create(t->k, &path_only_ops, (flags & (KEPT_FLAGS | O_NOCTTY)) | GUEST_O_LARGEFILE,
+		inode_ref(i), NULL);
 	if (!f) {
 		inode_unref(i);
 		return -ENFILE;
@@ -110,15 +110,16 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		return 0;
 	}
 	r = i->ops->open ? i->ops->open(i, f, t) : -ENXIO;
+	f->flags &= ~(unsigned)O_NOCTTY; /* only for the opening itself */
 	if (r == 0 && (flags & O_TRUNC) && !created)
 		r = truncate_now(f, t);
 	if (r < 0) {
 		file_unref(f); /* open sets f->ops when it succeeds, and only then */
 		return r;
 	}
-	if (flags & O_TRUNC)
-		notify_file(f, IN_MODIFY);
 	notify_file(f, IN_OPEN);
+	if ((flags & O_TRUNC) && !created)
+		notify_file(f, IN_MODIFY);
 	*ret = f;
 	return 0;
 }

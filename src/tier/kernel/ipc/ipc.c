@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ipc/ipc.c - what the three kinds of System V objects share: keys, ids, permissions.
+ *
+ * Owns:  kernel.ipc and its tables.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+
+#include "tier/kernel/ipc/ipc.h"
+
+#include "tier/kernel/io/iostate.h"
+#include "tier/kernel/kernel.h"
+
+#define SHM_WINDOW 0x5e0000000000ULL /* nothing puts anything there by itself */
+
+struct ipc_state *ipc_state(struct kernel *k)
+{
+	struct ipc_state *s = k->ipc;
+
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->table[IPC_SHM].max = SHM_SEGMENTS_MAX;
+	s->table[IPC_SEM].max = SEM_SETS_MAX;
+	s->table[IPC_MSG].max = MSG_QUEUES_MAX;
+	s->shm_next = SHM_WINDOW;
+	k->ipc = s;
+	return s;
+}
+
+void ipc_done(struct kernel *k)
+{
+	static void (*const free_one[IPC_KINDS])(
+		struct kernel * k, struct ipc_obj * o) = { shm_free, sem_free, msg_free };
+
+	if (!k->ipc)
+		return;
+	for (int kind = 0; kind < IPC_KINDS; kind++) {
+		struct ipc_table *t = &k->ipc->table[kind];
+
+		for (uint32_t i = 0; i < t->cap; i++) {
+			if (t->slots[i])
+				free_one[kind](k, t->slots[i]);
+		}
+		free(t->slots);
+	}
+	mq_done(k);
+	free(k->ipc);
+	k->ipc = NULL;
+}
+
+int64_t ipc_seconds(struct task *t)
+{
+	return kernel_realtime(t->k) / 1000000000;
+}
+
+static int permitted(struct task *t, const struct ipc_obj *o, unsigned want)
+{
+	unsigned mode = o->perm.mode;
+
+	if (t->cred->euid == o->perm.cuid || t->cred->euid == o->perm.uid)
+		mode >>= 6;
+	else if (task_in_group(t, o->perm.cgid) || task_in_group(t, o->perm.gid))
+		mode >>= 3;
+	want = (want >> 6 | want >> 3 | want) & 7;
+	return (want & ~mode) && !task_capable(t, CAP_IPC_OWNER) ? -EACCES : 0;
+}
+
+static struct ipc_obj *by_key(struct ipc_table *tab, int32_t key)
+{
+	for (uint32_t i = 0; i < tab->cap; i++) {
+		struct ipc_obj *o = tab->slots[i];
+
+		if (o && o->perm.key == key && key != IPC_PRIVATE)
+			return o;
+	}
+	return NULL;
+}
+
+static int place(struct ipc_table *tab, struct ipc_obj *o)
+{
+	uint32_t i = 0;
+
+	while (i < tab->cap && tab->slots[i])
+		i++;
+	if (i == tab->cap) {
+		uint32_t cap = tab->cap ? tab->cap * 2 : 8;
+		struct ipc_obj **p = realloc(tab->slots, cap * sizeof(struct ipc_obj *));
+
+		if (!p)
+			return -ENOMEM;
+		memset(p + tab->cap, 0, (cap - tab->cap) * sizeof(struct ipc_obj *));
+		tab->slots = p;
+		tab->cap = cap;
+	}
+	o->id = (int32_t)(i + (uint32_t)IPC_ID_STEP * tab->seq);
+	o->perm.seq = tab->seq;
+	tab->seq = (uint16_t)((tab->seq + 1) % 32768);
+	tab->slots[i] = o;
+	tab->count++;
+	return 0;
+}
+
+static long make_new(struct task *t, struct ipc_table *tab, const struct ipc_get *g)
+{
+	struct ipc_obj *o;
+	int err = -ENOSPC;
+
+	if (tab->count >= tab->max)
+		return -ENOSPC;
+	o = g->make(t, g, &err);
+	if (!o)
+		return err;
+	o->perm.key = g->key;
+	o->perm.mode = (uint32_t)g->flags & 0777;
+	o->perm.uid = o->perm.cuid = t->cred->euid;
+	o->perm.gid = o->perm.cgid = t->cred->egid;
+	err = place(tab, o);
+	if (err < 0) {
+		free(o);
+		return err;
+	}
+	return o->id;
+}
+
+long ipc_get(struct task *t, int kind, const struct ipc_get *g)
+{
+	struct ipc_state *s = ipc_state(t->k);
+	struct ipc_table *tab;
+	struct ipc_obj *o;
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	tab = &s->table[kind];
+	o = by_key(tab, g->key);
+	if (!o)
+		return g->key == IPC_PRIVATE || (g->flags & IPC_CREAT) ? make_new(t, tab, g)
+								       : -ENOENT;
+	if ((g->flags & IPC_CREAT) && (g->flags & IPC_EXCL))
+		return -EEXIST;
+	r = g->check(o, g);
+	if (r == 0)
+		r = permitted(t, o, (unsigned)g->flags & 0777);
+	return r < 0 ? r : o->id;
+}
+
+struct ipc_obj *ipc_at(struct task *t, int kind, int32_t index)
+{
+	struct ipc_state *s = ipc_state(t->k);
+
+	if (!s || index < 0 || (uint32_t)index >= s->table[kind].cap)
+		return NULL;
+	return s->table[kind].slots[index];
+}
+
+struct ipc_obj *ipc_find(struct task *t, int kind, int32_t id, unsigned want, int *ret_err)
+{
+	struct ipc_obj *o = id < 0 ? NULL : ipc_at(t, kind, id % IPC_ID_STEP);
+
+	*ret_err = -EINVAL;
+	if (!o)
+		return NULL;
+	if (o->id != id) {
+		*ret_err = -EIDRM;
+		return NULL;
+	}
+	*ret_err = want ? permitted(t, o, want) : 0;
+	return *ret_err < 0 ? NULL : o;
+}
+
+void ipc_remove(struct kernel *k, int kind, struct ipc_obj *o)
+{
+	struct ipc_table *tab = &k->ipc->table[kind];
+
+	tab->slots[o->id % IPC_ID_STEP] = NULL;
+	tab->count--;
+	wait_wake(&o->wait, 0);
+}
+
+int ipc_owner(struct task *t, const struct ipc_obj *o)
+{
+	if (t->cred->euid == o->perm.uid || t->cred->euid == o->perm.cuid ||
+		task_capable(t, CAP_SYS_ADMIN))
+		return 0;
+	return -EPERM;
+}
+
+int ipc_set_perm(struct task *t, struct ipc_obj *o, gva_t ds)
+{
+	struct gipc_perm p;
+	int r;
+
+	if (guest_read(t, &p, ds, sizeof(p)) < 0)
+		return -EFAULT;
+	r = ipc_owner(t, o);
+	if (r < 0)
+		return r;
+	if (p.uid == UINT32_MAX || p.gid == UINT32_MAX)
+		return -EINVAL;
+	o->perm.uid = p.uid;
+	o->perm.gid = p.gid;
+	o->perm.mode = (o->perm.mode & ~0777u) | (p.mode & 0777);
+	return 0;
+}
+
+int ipc_highest(const struct ipc_state *s, int kind)
+{
+	const struct ipc_table *tab = &s->table[kind];
+	int highest = 0;
+
+	for (uint32_t i = 0; i < tab->cap; i++) {
+		if (tab->slots[i])
+			highest = (int)i;
+	}
+	return highest;
+}
+
+void ipc_proc_gone(struct proc *p)
+{
+	if (!p->k->ipc)
+		return;
+	sem_proc_gone(p);
+	shm_proc_gone(p);
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ipc/mqueue.c - POSIX message queues: names of their own, messages by priority.
+ *
+ * Owns:  struct mqueue. One lives while it has a name or an open file.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tier/kernel/ipc/ipc.h"
+
+#include "base/ckd.h"
+#include "base/str.h"
+#include "tier/kernel/io/iostate.h"
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/walk.h"
+
+struct mq_msg {
+	struct mq_msg *next;
+	uint32_t prio, len;
+	uint8_t data[];
+};
+
+struct mqueue {
+	struct mqueue *next;
+	struct kernel *k;
+	char *name; /* NULL: unlinked */
+	unsigned files;
+	uint32_t mode, uid, gid;
+	int64_t max, size; /* messages, bytes of one */
+	uint64_t count, bytes;
+	struct mq_msg *first; /* highest priority first, oldest of it first */
+	struct wait_queue wait;
+	uint32_t readers; /* blocked in receive: then nobody is notified */
+	struct proc *notify;
+	int32_t notify_how, notify_sig;
+	uint64_t notify_value;
+	struct gucred_min {
+		int32_t pid;
+		uint32_t uid;
+	} notify_by;
+};
+
+struct gmq_attr {
+	int64_t flags, maxmsg, msgsize, curmsgs, reserved[4];
+};
+
+static const struct file_ops mq_ops;
+
+static uint64_t promised(int64_t max, int64_t size)
+{
+	return (uint64_t)max * ((uint64_t)size + sizeof(struct mq_msg));
+}
+
+static void mq_free(struct mqueue *q)
+{
+	struct ipc_state *s = q->k->ipc;
+	struct mqueue **p = &s->queues;
+
+	while (*p != q)
+		p = &(*p)->next;
+	*p = q->next;
+	s->queue_count--;
+	s->queue_bytes -= promised(q->max, q->size);
+	while (q->first) {
+		struct mq_msg *m = q->first;
+
+		q->first = m->next;
+		free(m);
+	}
+	wait_flush(&q->wait);
+	free(q->name);
+	free(q);
+}
+
+void mq_done(struct kernel *k)
+{
+	while (k->ipc->queues)
+		mq_free(k->ipc->queues);
+}
+
+static void mq_drop(struct mqueue *q)
+{
+	if (!q->name && q->files == 0)
+		mq_free(q);
+}
+
+static int name_in(struct task *task, gva_t at, char *name, size_t cap)
+{
+	ssize_t n = guest_copy_string(task, at, name, cap);
+
+	if (n < 0)
+		return (int)n;
+	if (n == 0)
+		return -ENOENT;
+	if (strchr(name, '/') || str_eq(name, ".") || str_eq(name, ".."))
+		return -EACCES;
+	return 0;
+}
+
+static struct mqueue *mq_find(struct kernel *k, const char *name)
+{
+	struct mqueue *q = ipc_state(k) ? k->ipc->queues : NULL;
+
+	while (q && (!q->name || !str_eq(q->name, name)))
+		q = q->next;
+	return q;
+}
+
+static int check_attr(struct task *task, const struct gmq_attr *a)
+{
+	if (a->maxmsg <= 0 || a->msgsize <= 0)
+		return -EINVAL;
+	if (task_capable(task, CAP_SYS_RESOURCE)) {
+		if (a->maxmsg > MQ_HARD_MESSAGES || a->msgsize > MQ_HARD_BYTES)
+			return -EINVAL;
+	} else if (a->maxmsg > MQ_MESSAGES_MAX || a->msgsize > MQ_BYTES_MAX) {
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static struct mqueue *mq_create(struct task *task, const char *name, uint32_t mode,
+	const struct gmq_attr *attr, int *ret_err)
+{
+	struct ipc_state *s = ipc_state(task->k);
+	struct gmq_attr a = { .maxmsg = MQ_MESSAGES_MAX, .msgsize = MQ_BYTES_MAX };
+	struct mqueue *q;
+
+	if (attr)
+		a = *attr;
+	*ret_err = check_attr(task, &a);
+	if (*ret_err < 0)
+		return NULL;
+	*ret_err = -ENOSPC;
+	if (!s || s->queue_count >= MQ_QUEUES_MAX)
+		return NULL;
+	*ret_err = -EMFILE;
+	if (s->queue_bytes + promised(a.maxmsg, a.msgsize) > MQ_TOTAL_BYTES)
+		return NULL;
+	*ret_err = -ENOMEM;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return NULL;
+	q->name = strdup(name);
+	if (!q->name) {
+		free(q);
+		return NULL;
+	}
+	q->k = task->k;
+	q->mode = mode & ~(task->fs ? task->fs->umask : 0) & 0777;
+	q->uid = task->cred->fsuid;
+	q->gid = task->cred->fsgid;
+	q->max = a.maxmsg;
+	q->size = a.msgsize;
+	q->next = s->queues;
+	s->queues = q;
+	s->queue_count++;
+	s->queue_bytes += promised(q->max, q->size);
+	*ret_err = 0;
+	return q;
+}
+
+static int may_open(struct task *task, const struct mqueue *q, unsigned flags)
+{
+	unsigned mode = q->mode, acc = flags & O_ACCMODE;
+	unsigned want = acc == O_RDONLY ? 4 : acc == O_WRONLY ? 2 : 6;
+
+	if (task->cred->fsuid == q->uid)
+		mode >>= 6;
+	else if (task_in_group(task, q->gid))
+		mode >>= 3;
+	return (want & ~mode) && !task_capable(task, CAP_DAC_OVERRIDE) ? -EACCES : 0;
+}
+
+SYSCALL4(mq_open, gva_t, uname, uint32_t, flags, uint32_t, mode, gva_t, uattr)
+{
+	char name[GUEST_NAME_MAX + 1];
+	struct gmq_attr attr;
+	struct mqueue *q;
+	struct file *f;
+	int r = 0;
+	long fd;
+
+	if ((flags & O_CREAT) && !gva_null(uattr) &&
+		guest_read(task, &attr, uattr, sizeof(attr)) < 0)
+		return -EFAULT;
+	if ((flags & O_ACCMODE) == O_ACCMODE)
+		return -EINVAL;
+	r = name_in(task, uname, name, sizeof(name));
+	if (r < 0)
+		return r;
+	q = mq_find(task->k, name);
+	if (q && (flags & O_CREAT) && (flags & O_EXCL))
+		return -EEXIST;
+	if (!q && !(flags & O_CREAT))
+		return -ENOENT;
+	if (q)
+		r = may_open(task, q, flags);
+	else
+		q = mq_create(task, name, mode, gva_null(uattr) ? NULL : &attr, &r);
+	if (!q || r < 0)
+		return r;
+	f = io_file(task->k, &mq_ops, (flags & (O_ACCMODE | O_NONBLOCK)), S_IFREG | q->mode, q);
+	if (!f) {
+		mq_drop(q);
+		return -ENFILE;
+	}
+	q->files++;
+	fd = io_install(task, f, flags & O_CLOEXEC);
+	return fd;
+}
+
+SYSCALL1(mq_unlink, gva_t, uname)
+{
+	char name[GUEST_NAME_MAX + 1];
+	struct mqueue *q;
+	int r = name_in(task, uname, name, sizeof(name));
+
+	if (r < 0)
+		return r;
+	q = mq_find(task->k, name);
+	if (!q)
+		return -ENOENT;
+	if (task->cred->fsuid != q->uid && !task_capable(task, CAP_FOWNER))
+		return -EACCES;
+	free(q->name);
+	q->name = NULL;
+	mq_drop(q);
+	return 0;
+}
+
+static struct mqueue *mq_of(struct task *task, int fd, struct file **ret)
+{
+	struct file *f = fd_get(task, fd);
+
+	*ret = f;
+	return f && f->ops == &mq_ops ? f->priv : NULL;
+}
+
+/* A deadline on CLOCK_REALTIME; first entry. */
+static int deadline_in(struct task *task, gva_t at)
+{
+	int64_t ns;
+	int r;
+
+	if (!task->call.first || gva_null(at))
+		return 0;
+	r = guest_read_timespec(task, at, &ns);
+	if (r < 0)
+		return r;
+	if (ckd_sub(&ns, ns, kernel_realtime(task->k) - kernel_now(task->k)))
+		return 0;
+	task->call.deadline = ns > 0 ? ns : 1;
+	return 0;
+}
+
+static long mq_block(struct task *task, struct mqueue *q, struct file *f, bool reader)
+{
+	long r;
+
+	if (f->flags & O_NONBLOCK)
+		return -EAGAIN;
+	r = wait_on(task, &q->wait, reader ? POLLIN : POLLOUT);
+	if (r == 0)
+		r = wait_block(task);
+	if (r == SYS_BLOCK && reader) {
+		q->readers++;
+		task->call.u[0] = 1; /* counted until it comes back */
+	}
+	return r;
+}
+
+static void mq_notify_now(struct mqueue *q)
+{
+	struct proc *p = q->notify;
+	union gsiginfo si;
+
+	q->notify = NULL;
+	if (q->notify_how != SIGEV_SIGNAL)
+		return;
+	memset(&si, 0, sizeof(si));
+	si.signo = q->notify_sig;
+	si.code = SI_MESGQ;
+	si.kill.pid = q->notify_by.pid;
+	si.kill.uid = q->notify_by.uid;
+	si.kill.value = q->notify_value;
+	signal_send_proc(p, q->notify_sig, &si);
+}
+
+static void insert(struct mqueue *q, struct mq_msg *m)
+{
+	struct mq_msg **p = &q->first;
+
+	while (*p && (*p)->prio >= m->prio)
+		p = &(*p)->next;
+	m->next = *p;
+	*p = m;
+	q->count++;
+	q->bytes += m->len;
+}
+
+SYSCALL5(mq_timedsend, int32_t, fd, gva_t, data, uint64_t, len, uint32_t, prio, gva_t, timeout)
+{
+	struct mq_msg *m;
+	struct mqueue *q;
+	struct file *f;
+	int r;
+
+	if (prio >= MQ_PRIO_MAX_)
+		return -EINVAL;
+	r = deadline_in(task, timeout);
+	if (r < 0)
+		return r;
+	q = mq_of(task, fd, &f);
+	if (!q || !file_writable(f))
+		return -EBADF;
+	if (len > (uint64_t)q->size)
+		return -EMSGSIZE;
+	m = malloc(sizeof(*m) + len);
+	if (!m)
+		return -ENOMEM;
+	if (len && guest_read(task, m->data, data, len) < 0) {
+		free(m);
+		return -EFAULT;
+	}
+	if (q->count >= (uint64_t)q->max) {
+		free(m);
+		return mq_block(task, q, f, false);
+	}
+	m->prio = prio;
+	m->len = (uint32_t)len;
+	insert(q, m);
+	if (q->count == 1 && q->readers == 0 && q->notify) {
+		q->notify_by.pid = task->proc->pid;
+		q->notify_by.uid = task->cred->uid;
+		mq_notify_now(q);
+	}
+	wait_wake(&q->wait, POLLIN | POLLRDNORM);
+	return 0;
+}
+
+SYSCALL5(mq_timedreceive, int32_t, fd, gva_t, data, uint64_t, len, gva_t, uprio, gva_t, timeout)
+{
+	struct mq_msg *m;
+	struct mqueue *q;
+	struct file *f;
+	long n;
+	int r = deadline_in(task, timeout);
+
+	if (r < 0)
+		return r;
+	q = mq_of(task, fd, &f);
+	if (!q || !file_readable(f))
+		return -EBADF;
+	if (task->call.u[0]) {
+		task->call.u[0] = 0;
+		q->readers--;
+	}
+	if (len < (uint64_t)q->size)
+		return -EMSGSIZE;
+	m = q->first;
+	if (!m)
+		return mq_block(task, q, f, true);
+	q->first = m->next;
+	q->count--;
+	q->bytes -= m->len;
+	n = m->len;
+	if ((!gva_null(uprio) && guest_write_u32(task, uprio, m->prio) < 0) ||
+		(m->len && guest_write(task, data, m->data, m->len) < 0))
+		n = -EFAULT;
+	free(m);
+	wait_wake(&q->wait, POLLOUT | POLLWRNORM);
+	return n;
+}
+
+SYSCALL3(mq_getsetattr, int32_t, fd, gva_t, in, gva_t, out)
+{
+	struct gmq_attr set, old;
+	struct mqueue *q;
+	struct file *f;
+
+	if (!gva_null(in)) {
+		if (guest_read(task, &set, in, sizeof(set)) < 0)
+			return -EFAULT;
+		if (set.flags & ~(int64_t)O_NONBLOCK)
+			return -EINVAL;
+	}
+	q = mq_of(task, fd, &f);
+	if (!q)
+		return -EBADF;
+	memset(&old, 0, sizeof(old));
+	old.flags = f->flags & O_NONBLOCK;
+	old.maxmsg = q->max;
+	old.msgsize = q->size;
+	old.curmsgs = (int64_t)q->count;
+	if (!gva_null(in))
+		f->flags = (f->flags & ~(unsigned)O_NONBLOCK) | (unsigned)(set.flags & O_NONBLOCK);
+	return gva_null(out) ? 0 : guest_write(task, out, &old, sizeof(old));
+}
+
+struct gsigevent {
+	uint64_t value;
+	int32_t signo, notify;
+	int32_t pad[12];
+};
+
+SYSCALL2(mq_notify, int32_t, fd, gva_t, event)
+{
+	struct gsigevent ev;
+	struct mqueue *q;
+	struct file *f;
+
+	if (!gva_null(event)) {
+		if (guest_read(task, &ev, event, sizeof(ev)) < 0)
+			return -EFAULT;
+		if (ev.notify != SIGEV_NONE && ev.notify != SIGEV_SIGNAL &&
+			ev.notify != SIGEV_THREAD)
+			return -EINVAL;
+		if (ev.notify == SIGEV_SIGNAL && (ev.signo < 0 || ev.signo > GSIG_MAX))
+			return -EINVAL;
+		/* By thread: glibc's helper needs a netlink socket of its own kind. */
+		if (ev.notify == SIGEV_THREAD)
+			return -ENOSYS;
+	}
+	q = mq_of(task, fd, &f);
+	if (!q)
+		return -EBADF;
+	if (gva_null(event)) {
+		if (q->notify == task->proc)
+			q->notify = NULL;
+		return 0;
+	}
+	if (q->notify)
+		return -EBUSY;
+	q->notify = task->proc;
+	q->notify_how = ev.notify;
+	q->notify_sig = ev.signo;
+	q->notify_value = ev.value;
+	return 0;
+}
+
+/* Closing any descriptor of the queue takes the process's registration away, as does its end. */
+static void mq_flush(struct file *f, struct task *t)
+{
+	struct mqueue *q = f->priv;
+
+	if (q->notify == t->proc)
+		q->notify = NULL;
+}
+
+static ssize_t mq_read(struct file *f, struct uio *io, int64_t *pos)
+{
+	struct mqueue *q = f->priv;
+	char text[128];
+	size_t n;
+
+	if (str_fmt(text, sizeof(text), "QSIZE:%-10llu NOTIFY:%-5d SIGNO:%-5d NOTIFY_PID:%-6d\n",
+		    (unsigned long long)q->bytes, q->notify ? q->notify_how : 0,
+		    q->notify ? q->notify_sig : 0, q->notify ? q->notify->pid : 0) < 0)
+		return -EIO;
+	n = strlen(text);
+	if ((uint64_t)f->pos >= n)
+		return 0;
+	n -= (size_t)f->pos;
+	ssize_t r = uio_out(io, text + f->pos, n < io->left ? n : io->left);
+	if (r > 0)
+		f->pos += r;
+	return r;
+}
+
+static unsigned mq_poll(struct file *f, struct poll_reg *reg)
+{
+	struct mqueue *q = f->priv;
+
+	poll_wait(reg, &q->wait);
+	return (q->count ? POLLIN | POLLRDNORM : 0) |
+	       (q->count < (uint64_t)q->max ? POLLOUT | POLLWRNORM : 0);
+}
+
+static void mq_release(struct file *f)
+{
+	struct mqueue *q = f->priv;
+
+	q->files--;
+	mq_drop(q);
+}
+
+static void mq_walk(struct file *f, struct walk *w)
+{
+	walk_ref(w, "queue", WALK_IPC, (void **)&f->priv);
+}
+
+static const struct file_ops mq_ops = {
+	.name = "mqueue",
+	.flags = FILE_STREAM,
+	.read = mq_read,
+	.poll = mq_poll,
+	.flush = mq_flush,
+	.release = mq_release,
+	.walk = mq_walk,
+};

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ipc/shm.c - System V shared memory.
+ *
+ * Owns:  struct shm_seg, each with a host memory file; the list of attachments.
+ * Rules: the guest maps the file itself, on an order: mmap at an address that we choose, because
+ * the kernel does not learn where the host would have put it. The descriptor for that lies at one
+ *        high number and is replaced by the next; nothing in a guest can use it natively.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tier/kernel/ipc/ipc.h"
+
+#include "tier/kernel/io/iostate.h"
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/trap/engine.h"
+#include "tier/kernel/vfs/fdtable.h"
+
+enum {
+	PAGE = 4096,
+	FD_LOW = 200,
+	FD_HIGH = 1000,
+	CMD_SHM_LOCK = 11,
+	CMD_SHM_UNLOCK = 12,
+	CMD_SHM_STAT = 13,
+	CMD_SHM_INFO = 14,
+	CMD_SHM_STAT_ANY = 15,
+	MODE_DEST = 01000,
+	MODE_LOCKED = 02000,
+	FLAG_RDONLY = 010000,
+	FLAG_RND = 020000,
+	FLAG_REMAP = 040000,
+	FLAG_EXEC = 0100000
+};
+#define SHM_BYTES_ALL (8ULL << 30) /* of all segments; pages are charged when they are touched */
+#define SHM_WINDOW_END 0x5effffff0000ULL
+#define USER_END 0x7ffffffff000ULL
+
+struct shm_seg {
+	struct ipc_obj o;
+	uint64_t size;
+	int fd; /* host memory file */
+	uint64_t attached;
+	int64_t atime, dtime, ctime;
+	int32_t cpid, lpid;
+};
+
+struct shm_attach {
+	struct shm_attach *next;
+	struct proc *proc;
+	struct shm_seg *seg;
+	uint64_t at;
+};
+
+struct gshmid_ds {
+	struct gipc_perm perm;
+	uint64_t size;
+	int64_t atime, dtime, ctime;
+	int32_t cpid, lpid;
+	uint64_t attached, unused[2];
+};
+
+static uint64_t pages_of(uint64_t size)
+{
+	return (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
+static struct ipc_obj *make_seg(struct task *t, const struct ipc_get *g, int *ret_err)
+{
+	struct ipc_state *s = ipc_state(t->k);
+	struct shm_seg *seg;
+
+	*ret_err = -EINVAL;
+	if (g->size == 0 || g->size > INT64_MAX - PAGE)
+		return NULL;
+	*ret_err = -ENOSPC;
+	if (pages_of(g->size) > SHM_BYTES_ALL - s->shm_bytes)
+		return NULL;
+	*ret_err = -ENOMEM;
+	seg = calloc(1, sizeof(*seg));
+	if (!seg)
+		return NULL;
+	seg->fd = (int)syscall(SYS_memfd_create, "shm", MFD_CLOEXEC);
+	if (seg->fd < 0 || ftruncate(seg->fd, (off_t)pages_of(g->size)) < 0) {
+		if (seg->fd >= 0)
+			close(seg->fd);
+		free(seg);
+		return NULL;
+	}
+	seg->size = g->size;
+	seg->cpid = t->proc->pid;
+	seg->ctime = ipc_seconds(t);
+	s->shm_bytes += pages_of(seg->size);
+	return &seg->o;
+}
+
+static int check_seg(struct ipc_obj *o, const struct ipc_get *g)
+{
+	return g->size > ((struct shm_seg *)o)->size ? -EINVAL : 0;
+}
+
+SYSCALL3(shmget, int32_t, key, uint64_t, size, int32_t, flags)
+{
+	struct ipc_get g = {
+		.make = make_seg, .check = check_seg, .size = size, .key = key, .flags = flags
+	};
+
+	if (flags & SHM_HUGETLB)
+		return -ENOMEM; /* there are no huge pages */
+	return ipc_get(task, IPC_SHM, &g);
+}
+
+void shm_free(struct kernel *k, struct ipc_obj *o)
+{
+	struct shm_seg *seg = (struct shm_seg *)o;
+
+	k->ipc->shm_bytes -= pages_of(seg->size);
+	wait_flush(&o->wait);
+	close(seg->fd);
+	free(seg);
+}
+
+static void detach(struct kernel *k, struct shm_attach **p, int32_t pid)
+{
+	struct shm_attach *a = *p;
+	struct shm_seg *seg = a->seg;
+
+	*p = a->next;
+	free(a);
+	seg->attached--;
+	seg->dtime = kernel_realtime(k) / 1000000000;
+	seg->lpid = pid;
+	if (seg->attached == 0 && seg->o.gone) {
+		ipc_remove(k, IPC_SHM, &seg->o);
+		shm_free(k, &seg->o);
+	}
+}
+
+void shm_proc_gone(struct proc *p)
+{
+	struct shm_attach **a = &p->k->ipc->attaches;
+
+	while (*a) {
+		if ((*a)->proc == p)
+			detach(p->k, a, p->pid);
+		else
+			a = &(*a)->next;
+	}
+}
+
+static struct shm_attach *add_attach(struct proc *p, struct shm_seg *seg, uint64_t at)
+{
+	struct shm_attach *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	*a = (struct shm_attach){ .next = p->k->ipc->attaches, .proc = p, .seg = seg, .at = at };
+	p->k->ipc->attaches = a;
+	seg->attached++;
+	return a;
+}
+
+void ipc_proc_forked(struct proc *parent, struct proc *child)
+{
+	struct ipc_state *s = parent->k->ipc;
+
+	if (!s)
+		return;
+	for (struct shm_attach *a = s->attaches; a; a = a->next) {
+		/* New ones go in front: the walk does not meet them. */
+		if (a->proc == parent)
+			add_attach(child, a->seg, a->at);
+	}
+}
+
+/* A number that the guest does not use now, below any host's limit; -EMFILE. Should the guest get
+ * it later, its own file replaces ours there before it is mapped. */
+static int free_fd(struct task *t)
+{
+	for (int n = FD_HIGH; n >= FD_LOW; n--) {
+		if ((unsigned)n >= t->files->cap || !t->files->slots[n].file)
+			return n;
+	}
+	return -EMFILE;
+}
+
+/* The guest does one memory call; its result is the call's. */
+static long run_one(struct task *t, const struct shim_step *step, int fd, int at)
+{
+	struct slot s;
+
+	if (!t->host)
+		return 0; /* a fake: the books only */
+	memset(&s, 0, sizeof(s));
+	s.order = ORDER_RUN;
+	s.step_count = 1;
+	s.steps[0] = *step;
+	if (!order_write(t, &s, sizeof(s)))
+		return -EFAULT;
+	if (fd >= 0) {
+		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+		if (copy < 0)
+			return -ENFILE;
+		t->call.map_fd = copy + 1;
+		t->call.map_at = at;
+	}
+	t->call.ordered = true;
+	return 0;
+}
+
+static int choose_address(
+	struct ipc_state *s, struct shm_seg *seg, uint64_t want, int flags, uint64_t *ret)
+{
+	if (want) {
+		if (want & (PAGE - 1)) {
+			if (!(flags & FLAG_RND))
+				return -EINVAL;
+			want &= ~(uint64_t)(PAGE - 1);
+			if (!want)
+				return -EINVAL;
+		}
+		if (want >= USER_END || pages_of(seg->size) > USER_END - want)
+			return -EINVAL;
+		*ret = want;
+		return 0;
+	}
+	if (flags & FLAG_REMAP)
+		return -EINVAL;
+	if (s->shm_next + pages_of(seg->size) + PAGE > SHM_WINDOW_END)
+		return -ENOMEM;
+	*ret = s->shm_next;
+	s->shm_next += pages_of(seg->size) + PAGE;
+	return 0;
+}
+
+SYSCALL3(shmat, int32_t, id, uint64_t, addr, int32_t, flags)
+{
+	struct ipc_state *s = ipc_state(task->k);
+	unsigned prot = PROT_READ | (flags & FLAG_RDONLY ? 0 : PROT_WRITE) |
+			(flags & FLAG_EXEC ? PROT_EXEC : 0);
+	unsigned how = MAP_SHARED | MAP_FIXED_NOREPLACE;
+	struct shm_seg *seg;
+	uint64_t at;
+	long r;
+	int e, fd = free_fd(task);
+
+	if (!s || fd < 0)
+		return -ENOMEM;
+	seg = (struct shm_seg *)ipc_find(task, IPC_SHM, id, flags & FLAG_RDONLY ? 0444 : 0666, &e);
+	if (!seg)
+		return e;
+	e = choose_address(s, seg, addr, flags, &at);
+	if (e < 0)
+		return e;
+	if (flags & FLAG_REMAP)
+		how = MAP_SHARED | MAP_FIXED;
+	if (!add_attach(task->proc, seg, at))
+		return -ENOMEM;
+	r = run_one(task,
+		&(struct shim_step){
+			SYS_mmap, { at, pages_of(seg->size), prot, how, (uint64_t)fd, 0 } },
+		seg->fd, fd);
+	if (r < 0) {
+		detach(task->k, &s->attaches, task->proc->pid);
+		return r;
+	}
+	seg->atime = ipc_seconds(task);
+	seg->lpid = task->proc->pid;
+	return (long)at;
+}
+
+SYSCALL1(shmdt, uint64_t, addr)
+{
+	struct ipc_state *s = ipc_state(task->k);
+	struct shm_attach **a;
+	uint64_t len;
+	long r;
+
+	if (!s || (addr & (PAGE - 1)))
+		return -EINVAL;
+	for (a = &s->attaches; *a && ((*a)->proc != task->proc || (*a)->at != addr);
+		a = &(*a)->next)
+		;
+	if (!*a)
+		return -EINVAL;
+	len = pages_of((*a)->seg->size);
+	r = run_one(task, &(struct shim_step){ SYS_munmap, { addr, len, 0, 0, 0, 0 } }, -1, 0);
+	if (r < 0)
+		return r;
+	detach(task->k, a, task->proc->pid);
+	return 0;
+}
+
+static long shm_stat(struct task *task, struct shm_seg *seg, gva_t out)
+{
+	struct gshmid_ds ds;
+
+	memset(&ds, 0, sizeof(ds));
+	ds.perm = seg->o.perm;
+	ds.size = seg->size;
+	ds.atime = seg->atime;
+	ds.dtime = seg->dtime;
+	ds.ctime = seg->ctime;
+	ds.cpid = seg->cpid;
+	ds.lpid = seg->lpid;
+	ds.attached = seg->attached;
+	return guest_write(task, out, &ds, sizeof(ds));
+}
+
+static long shm_info(struct task *task, int cmd, gva_t out)
+{
+	struct ipc_state *s = ipc_state(task->k);
+	uint64_t info[9] = { UINT64_MAX - (1 << 24), 1, SHM_SEGMENTS_MAX, SHM_SEGMENTS_MAX,
+		UINT64_MAX - (1 << 24) };
+	struct {
+		int32_t used, pad;
+		uint64_t total, resident, swapped, attempts, successes;
+	} now = { 0 };
+
+	if (!s)
+		return -ENOMEM;
+	if (cmd == CMD_SHM_INFO) {
+		now.used = (int32_t)s->table[IPC_SHM].count;
+		now.total = now.resident = s->shm_bytes / PAGE;
+		if (guest_write(task, out, &now, sizeof(now)) < 0)
+			return -EFAULT;
+	} else if (guest_write(task, out, info, sizeof(info)) < 0) {
+		return -EFAULT;
+	}
+	return ipc_highest(s, IPC_SHM);
+}
+
+static long shm_owner_cmd(struct task *task, struct shm_seg *seg, int cmd, gva_t arg)
+{
+	int r;
+
+	if (cmd == IPC_SET) {
+		r = ipc_set_perm(task, &seg->o, arg);
+		if (r == 0)
+			seg->ctime = ipc_seconds(task);
+		return r;
+	}
+	r = ipc_owner(task, &seg->o);
+	if (r < 0)
+		return r;
+	if (cmd == CMD_SHM_LOCK || cmd == CMD_SHM_UNLOCK) {
+		seg->o.perm.mode = cmd == CMD_SHM_LOCK ? seg->o.perm.mode | MODE_LOCKED
+						       : seg->o.perm.mode & ~(unsigned)MODE_LOCKED;
+		return 0;
+	}
+	if (seg->attached) { /* lives until the last one lets go; its key is free */
+		seg->o.gone = true;
+		seg->o.perm.mode |= MODE_DEST;
+		seg->o.perm.key = IPC_PRIVATE;
+		return 0;
+	}
+	ipc_remove(task->k, IPC_SHM, &seg->o);
+	shm_free(task->k, &seg->o);
+	return 0;
+}
+
+SYSCALL3(shmctl, int32_t, id, int32_t, cmd, gva_t, arg)
+{
+	struct shm_seg *seg;
+	long r;
+	int e;
+
+	if (id < 0 || cmd < 0)
+		return -EINVAL;
+	switch (cmd) {
+	case IPC_INFO:
+	case CMD_SHM_INFO:
+		return shm_info(task, cmd, arg);
+	case CMD_SHM_STAT:
+	case CMD_SHM_STAT_ANY:
+		seg = (struct shm_seg *)ipc_at(task, IPC_SHM, id);
+		if (!seg)
+			return -EINVAL;
+		r = shm_stat(task, seg, arg);
+		return r < 0 ? r : seg->o.id;
+	case IPC_STAT:
+	case IPC_SET:
+	case IPC_RMID:
+	case CMD_SHM_LOCK:
+	case CMD_SHM_UNLOCK:
+		break;
+	default:
+		return -EINVAL;
+	}
+	seg = (struct shm_seg *)ipc_find(task, IPC_SHM, id, cmd == IPC_STAT ? 0444 : 0, &e);
+	if (!seg)
+		return e;
+	return cmd == IPC_STAT ? shm_stat(task, seg, arg) : shm_owner_cmd(task, seg, cmd, arg);
+}
