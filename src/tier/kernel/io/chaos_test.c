@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * io/chaos_test.c - random calls with random arguments from several tasks: nothing may crash, and at
- * the end everything must be gone. Meant for the sanitizers; deterministic, so that a failure can
- * be run again.
+ * io/chaos_test.c - random calls with random arguments from several tasks: nothing may crash, and
+ * at the end everything must be gone. Meant for the sanitizers; deterministic, so that a failure
+ * can be run again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,19 +37,23 @@ static uint64_t next(void)
 	return seed;
 }
 
-static const int calls[] = { SYS_poll, SYS_pipe, SYS_pipe2, SYS_select, SYS_shmget, SYS_shmat, SYS_shmctl,
-	SYS_shmdt, SYS_getitimer, SYS_setitimer, SYS_socket, SYS_connect, SYS_accept, SYS_accept4, SYS_sendto,
-	SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg, SYS_shutdown, SYS_bind, SYS_listen,
-	SYS_getsockname, SYS_getpeername, SYS_socketpair, SYS_setsockopt, SYS_getsockopt, SYS_semget, SYS_semop,
-	SYS_semtimedop, SYS_semctl, SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_epoll_create1, SYS_epoll_ctl,
-	SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
-	SYS_timer_getoverrun, SYS_timer_delete, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep,
-	SYS_mq_open, SYS_mq_unlink, SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify, SYS_mq_getsetattr,
-	SYS_inotify_init1, SYS_inotify_rm_watch, SYS_pselect6, SYS_ppoll, SYS_splice, SYS_tee, SYS_vmsplice,
-	SYS_signalfd4, SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, SYS_eventfd2, SYS_read, SYS_write,
-	SYS_readv, SYS_writev, SYS_close, SYS_dup, SYS_dup2, SYS_fcntl, SYS_ioctl, SYS_sendfile };
+static const int calls[] = { SYS_poll, SYS_pipe, SYS_pipe2, SYS_select, SYS_shmget, SYS_shmat,
+	SYS_shmctl, SYS_shmdt, SYS_getitimer, SYS_setitimer, SYS_socket, SYS_connect, SYS_accept,
+	SYS_accept4, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg,
+	SYS_shutdown, SYS_bind, SYS_listen, SYS_getsockname, SYS_getpeername, SYS_socketpair,
+	SYS_setsockopt, SYS_getsockopt, SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl,
+	SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl, SYS_epoll_create1, SYS_epoll_ctl,
+	SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_timer_create, SYS_timer_settime,
+	SYS_timer_gettime, SYS_timer_getoverrun, SYS_timer_delete, SYS_clock_gettime,
+	SYS_clock_getres, SYS_clock_nanosleep, SYS_nanosleep, SYS_mq_open, SYS_mq_unlink,
+	SYS_mq_timedsend, SYS_mq_timedreceive, SYS_mq_notify, SYS_mq_getsetattr, SYS_inotify_init1,
+	SYS_inotify_rm_watch, SYS_pselect6, SYS_ppoll, SYS_splice, SYS_tee, SYS_vmsplice,
+	SYS_signalfd4, SYS_timerfd_create, SYS_timerfd_settime, SYS_timerfd_gettime, SYS_eventfd2,
+	SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_close, SYS_dup, SYS_dup2, SYS_fcntl,
+	SYS_ioctl, SYS_sendfile };
 
-static const uint32_t ioctls[] = { 0x541b, 0x5401, 0x5402, 0x5413, 0x5414, 0x540f, 0x5410, 0x8912, 0x8913, 0x8927, 0x5411 };
+static const uint32_t ioctls[] = { 0x541b, 0x5401, 0x5402, 0x5413, 0x5414, 0x540f, 0x5410, 0x8912,
+	0x8913, 0x8927, 0x5411 };
 
 /* Structures that make sense more often than noise would. */
 static void fill(struct fake *g, gva_t mem)
@@ -72,7 +76,7 @@ static void fill(struct fake *g, gva_t mem)
 			break;
 		case 4: /* a loopback address */
 			w[i] = 2 | (uint64_t)((next() % 8 + 40000) & 0xff) << 24 | 0x9c0000ULL |
-				0x0100007fULL << 32;
+			       0x0100007fULL << 32;
 			break;
 		case 5: /* SCM_RIGHTS */
 			w[i] = (uint64_t)SOL_SOCKET | 1ULL << 32;
@@ -122,7 +126,8 @@ static void one(struct fake *g, struct task *t, gva_t mem)
 	if (nr == SYS_epoll_ctl)
 		a[1] = next() % 4;
 	if (nr == SYS_fcntl) /* no locks: there is no file system here */
-		a[1] = (uint64_t[]){ F_DUPFD, F_GETFL, F_SETFL, F_SETPIPE_SZ, F_GETPIPE_SZ }[next() % 5];
+		a[1] = (uint64_t[]){ F_DUPFD, F_GETFL, F_SETFL, F_SETPIPE_SZ,
+			F_GETPIPE_SZ }[next() % 5];
 	if (nr == SYS_ioctl && next() % 2)
 		a[1] = ioctls[next() % ARRAY_LEN(ioctls)];
 	if (nr == SYS_sendto || nr == SYS_recvfrom || nr == SYS_read || nr == SYS_write)
@@ -168,7 +173,7 @@ static void chaos(void **state)
 				;
 		}
 		assert_true(made > ROUNDS / 4); /* they do not all sleep */
-		fake_destroy(g); /* the sanitizer counts what is left */
+		fake_destroy(g);                /* the sanitizer counts what is left */
 	}
 }
 
