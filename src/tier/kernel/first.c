@@ -231,8 +231,10 @@ static int make_tree(struct boot *boot, struct err *e)
 			continue;
 		if (str_fmt(names[n], sizeof(names[n]), "/%s", bind_name(i)) < 0)
 			return err_say(e, ENAMETOOLONG, "a folder of the host template");
-		binds[n] =
-			(struct vfs_bind){ .fd = b->binds[n], .dst = names[n], .read_only = true };
+		binds[n] = (struct vfs_bind){ .fd = b->binds[n],
+			.dst = names[n],
+			.read_only = true,
+			.host_owned = b->rooted };
 		n++;
 	}
 	for (unsigned i = 0; i < b->mount_count; i++, n++)

@@ -21,6 +21,7 @@
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum { MEM = 1, TTY = 5, PTS = 136, PIECE = 4096 };

@@ -469,9 +469,7 @@ static int64_t host_seek(struct file *f, int64_t off, int whence)
 			return -errno;
 	} else {
 		base = whence == SEEK_CUR ? f->pos : whence == SEEK_END ? st.st_size : 0;
-		if (ckd_add(&to, base, off))
-			return -EOVERFLOW;
-		if (to < 0)
+		if (ckd_add(&to, base, off) || to < 0)
 			return -EINVAL;
 	}
 	f->pos = to;

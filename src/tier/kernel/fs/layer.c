@@ -127,6 +127,8 @@ static bool is_opaque(int fd)
 
 static uint32_t guest_id(const struct tree *t, uint32_t id)
 {
+	if (t->nobody_is_root && id == NOBODY)
+		return 0;
 	return id >= t->id_base && id - t->id_base < ID_COUNT ? id - t->id_base : NOBODY;
 }
 
@@ -270,6 +272,16 @@ int layer_lookup(struct inode *dir, struct dentry *d)
 			return errno == ENAMETOOLONG ? 0 : -errno;
 	}
 	return 0;
+}
+
+void tree_nobody_is_root(struct super *sb)
+{
+	struct tree *t = sb->priv;
+	struct inode *root = sb->root->inode;
+
+	t->nobody_is_root = true;
+	root->uid = guest_id(t, root->uid);
+	root->gid = guest_id(t, root->gid);
 }
 
 int layer_root(struct super *sb, struct inode *i)

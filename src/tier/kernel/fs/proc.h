@@ -55,14 +55,12 @@ extern const unsigned proc_machine_count;
 /* /proc/mounts of @t */
 void proc_show_mounts(const struct proc_ctx *c, struct buf *out);
 
-/* What only the engine knows of a process: it sets vfs_state.proc_hooks. */
+/* proc_host.c: what only the host knows of a process. */
 struct proc_memory {
 	uint64_t size, resident, shared, text, data; /* pages */
 };
-struct proc_hooks {
-	void (*maps)(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
-	void (*memory)(struct task *t, struct proc_memory *ret);
-	void (*times)(struct task *t, bool whole_process, uint64_t *user_ns, uint64_t *system_ns);
-};
+void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
+void proc_host_memory(struct task *t, struct proc_memory *ret);
+void proc_host_times(struct task *t, bool whole_process, uint64_t *user_ns, uint64_t *system_ns);
 
 #endif

@@ -23,11 +23,6 @@
 
 enum { HZ = 100, PAGE = 4096, STRING_MAX = 128 << 10 };
 
-static const struct proc_hooks *hooks(const struct proc_ctx *c)
-{
-	return c->k->vfs->proc_hooks;
-}
-
 static bool is_zombie(const struct task *t)
 {
 	return t->state == TASK_DEAD || t->proc->state == PROC_ZOMBIE;
@@ -51,8 +46,8 @@ static struct proc_memory memory_of(const struct proc_ctx *c)
 {
 	struct proc_memory m = { 0 };
 
-	if (hooks(c) && hooks(c)->memory && !is_zombie(c->t) && c->t->mm)
-		hooks(c)->memory(c->t, &m);
+	if (!is_zombie(c->t) && c->t->mm)
+		proc_host_memory(c->t, &m);
 	return m;
 }
 
@@ -141,9 +136,7 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 
 static void times_of(const struct proc_ctx *c, bool whole, uint64_t *user, uint64_t *sys)
 {
-	*user = *sys = 0;
-	if (hooks(c) && hooks(c)->times)
-		hooks(c)->times(c->t, whole, user, sys);
+	proc_host_times(c->t, whole, user, sys);
 }
 
 static void show_one_stat(const struct proc_ctx *c, struct buf *out, bool whole)
@@ -201,8 +194,8 @@ static void show_statm(const struct proc_ctx *c, struct buf *out)
 
 static void show_maps(const struct proc_ctx *c, struct buf *out)
 {
-	if (hooks(c) && hooks(c)->maps && !is_zombie(c->t) && c->t->mm)
-		hooks(c)->maps(c->t, out);
+	if (!is_zombie(c->t) && c->t->mm)
+		proc_host_maps(c->t, out);
 }
 
 static void show_comm(const struct proc_ctx *c, struct buf *out)

@@ -30,7 +30,8 @@ struct layer {
 struct tree {
 	struct layer *layers; /* uppermost first */
 	unsigned layer_count;
-	uint32_t id_base; /* host ids [id_base, id_base + 65536) are the guest's 0.. */
+	bool nobody_is_root; /* see tree_nobody_is_root() */
+	uint32_t id_base;    /* host ids [id_base, id_base + 65536) are the guest's 0.. */
 	struct inode *lower_hash[1024];
 };
 
@@ -85,6 +86,9 @@ void tree_done(struct kernel *k);
 /* A file system over @layers (descriptors taken, also on failure); none: a tmpfs. */
 struct super *tree_create(struct kernel *k, const struct super_ops *type, const int *layers,
 	unsigned count, uint32_t id_base, uint32_t mode);
+/* Its layers were not mapped for us: what the host's root owns looks like nobody's, and is shown as
+ * root's. Before the first lookup. */
+void tree_nobody_is_root(struct super *sb);
 extern const struct super_ops tree_tmpfs, tree_overlay, tree_devtmpfs, tree_devpts, tree_mqueue,
 	tree_sysfs;
 

@@ -66,9 +66,7 @@ static int64_t file_lseek(struct file *f, int64_t off, int whence)
 	} else {
 		if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END)
 			return -EINVAL;
-		if (ckd_add(&to, base, off))
-			return -EOVERFLOW;
-		if (to < 0)
+		if (ckd_add(&to, base, off) || to < 0)
 			return -EINVAL;
 	}
 	f->pos = to;
@@ -240,9 +238,22 @@ static void dir_release(struct file *f)
 	free(f->priv);
 }
 
+/* A directory has no end that could be known before it was listed. */
+static int64_t dir_lseek(struct file *f, int64_t off, int whence)
+{
+	if (whence == SEEK_CUR)
+		off += f->pos;
+	else if (whence != SEEK_SET)
+		return -EINVAL;
+	if (off < 0)
+		return -EINVAL;
+	f->pos = off;
+	return off;
+}
+
 const struct file_ops tree_dir_ops = {
 	.name = "directory",
-	.lseek = NULL,
+	.lseek = dir_lseek,
 	.iterate = dir_iterate,
 	.fsync = file_fsync,
 	.release = dir_release,

@@ -130,6 +130,10 @@ int uio_guest_iov(struct uio *io, struct task *t, gva_t iov, uint64_t count)
 			uio_done(io);
 			return -EINVAL;
 		}
+		if (!gva_range_ok(io->iov[i].base, io->iov[i].len)) {
+			uio_done(io);
+			return -EFAULT;
+		}
 		if (io->iov[i].len > GUEST_RW_MAX - total)
 			io->iov[i].len = GUEST_RW_MAX - total;
 		total += io->iov[i].len;

@@ -28,6 +28,13 @@ static inline bool gva_null(gva_t a)
 	return a.v == 0;
 }
 
+/* Could these bytes be a guest's at all? Linux looks at that before it moves the first. */
+#define GUEST_ADDR_END 0x7ffffffff000ULL
+static inline bool gva_range_ok(gva_t a, uint64_t len)
+{
+	return len <= GUEST_ADDR_END && a.v <= GUEST_ADDR_END - len;
+}
+
 struct task;
 struct mm;
 

@@ -17,6 +17,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fs/memfd.h"
+#include "tier/kernel/io/pipe.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
@@ -248,7 +249,7 @@ static long copy_held(struct task *t, struct file *in, int64_t *in_pos, struct f
 SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 {
 	struct file *in = fd_get(task, in_fd), *out = fd_get(task, out_fd);
-	int64_t off = 0, *pos;
+	int64_t off = 0, out_off;
 	long r;
 
 	if (!in || !file_readable(in) || !out || !file_writable(out))
@@ -259,17 +260,27 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 		if (off < 0)
 			return -EINVAL;
 	}
-	if ((in->ops->flags & FILE_STREAM) || !S_ISREG(in->inode->mode))
-		return !gva_null(uoff) && (in->ops->flags & FILE_STREAM) ? -ESPIPE : -EINVAL;
-	if ((out->flags & O_APPEND) || !out->ops->write)
+	if ((in->ops->flags & FILE_STREAM) && !gva_null(uoff))
+		return -ESPIPE;
+	if (!in->ops->read || (in->ops->flags & FILE_STREAM))
+		return -EINVAL;
+	if (((out->flags & O_APPEND) && !file_is_pipe(out)) || !out->ops->write)
 		return -EINVAL;
 	if ((int64_t)count < 0)
 		return -EINVAL;
 	if (count > GUEST_RW_MAX)
 		count = GUEST_RW_MAX;
-	off += gva_null(uoff) ? 0 : (int64_t)task->call.done;
-	pos = gva_null(uoff) ? &in->pos : &off;
-	r = copy_held(task, in, pos, out, &out->pos, count);
+	/* Both may be one open file: each side has a position of its own until the end. */
+	off = gva_null(uoff) ? in->pos : off + (int64_t)task->call.done;
+	out_off = out->pos;
+	file_ref(in);
+	file_ref(out);
+	r = copy_between(task, in, &off, out, &out_off, count);
+	if (gva_null(uoff))
+		in->pos = off;
+	out->pos = out_off;
+	file_unref(in);
+	file_unref(out);
 	if (r >= 0 && !gva_null(uoff) && guest_write(task, uoff, &off, sizeof(off)) < 0)
 		return -EFAULT;
 	return r;

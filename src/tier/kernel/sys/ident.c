@@ -296,6 +296,8 @@ SYSCALL2(setpgid, int, pid, int, pgid)
 {
 	struct proc *p = proc_arg(task, pid);
 
+	if (!pgid)
+		pgid = pid;
 	if (pgid < 0)
 		return -EINVAL;
 	if (!p || (p != task->proc && p->parent != task->proc))

@@ -159,9 +159,16 @@ static long move(struct task *t, int oldfd, gva_t uold, int newfd, gva_t unew, u
 	if ((flags & RENAME_NOREPLACE) && (flags & RENAME_EXCHANGE))
 		return -EINVAL;
 	r = get(t, uold, from);
-	if (r == 0)
-		r = get(t, unew, to);
-	return r < 0 ? r : vfs_rename(t, oldfd, from, newfd, to, flags);
+	if (r < 0)
+		return r;
+	r = get(t, unew, to);
+	if (r < 0) {
+		/* What is wrong on the way to the old name is found first. */
+		long w = vfs_check_parent(t, oldfd, from);
+
+		return w < 0 ? w : r;
+	}
+	return vfs_rename(t, oldfd, from, newfd, to, flags);
 }
 
 SYSCALL2(rename, gva_t, uold, gva_t, unew)

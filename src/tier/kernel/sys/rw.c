@@ -24,10 +24,14 @@ static bool is_stream(const struct file *f)
 	return f->ops->flags & FILE_STREAM;
 }
 
-/* May @f be read or written, as it was opened? */
-static long check(const struct file *f, int way)
+/* May @f be read or written, as it was opened, at a position of the caller's? */
+static long check(const struct file *f, int way, const int64_t *off)
 {
-	if (!f || !(way == RW_READ ? file_readable(f) : file_writable(f)))
+	if (!f)
+		return -EBADF;
+	if (off && is_stream(f))
+		return -ESPIPE;
+	if (!(way == RW_READ ? file_readable(f) : file_writable(f)))
 		return -EBADF;
 	if (way == RW_READ && S_ISDIR(f->inode->mode))
 		return -EISDIR;
@@ -48,10 +52,8 @@ static long run(struct task *t, struct file *f, int way, struct uio *io, int64_t
 static long transfer(struct task *t, int fd, int way, struct uio *io, int64_t *off)
 {
 	struct file *f = fd_get(t, fd);
-	long r = check(f, way);
+	long r = check(f, way, off);
 
-	if (r == 0 && off && is_stream(f))
-		r = -ESPIPE;
 	if (r == 0)
 		r = run(t, f, way, io, off ? off : &f->pos);
 	uio_done(io);
@@ -62,12 +64,14 @@ static long plain(struct task *t, int fd, int way, gva_t buf, uint64_t count, in
 {
 	struct uio io;
 	struct file *f = fd_get(t, fd);
-	long r = check(f, way);
+	long r = check(f, way, off);
 
 	if (r < 0)
 		return r;
 	if ((int64_t)count < 0)
 		return -EINVAL;
+	if (!gva_range_ok(buf, count))
+		return -EFAULT;
 	uio_guest(&io, t, buf, count);
 	return transfer(t, fd, way, &io, off);
 }
@@ -75,7 +79,7 @@ static long plain(struct task *t, int fd, int way, gva_t buf, uint64_t count, in
 static long vectors(struct task *t, int fd, int way, gva_t iov, uint64_t count, int64_t *off)
 {
 	struct uio io;
-	long r = check(fd_get(t, fd), way);
+	long r = check(fd_get(t, fd), way, off);
 
 	if (r < 0)
 		return r;
@@ -168,9 +172,7 @@ static int64_t generic_seek(struct file *f, int64_t off, int whence)
 
 	if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END)
 		return -EINVAL;
-	if (ckd_add(&to, base, off))
-		return -EOVERFLOW;
-	if (to < 0)
+	if (ckd_add(&to, base, off) || to < 0)
 		return -EINVAL;
 	f->pos = to;
 	return to;

@@ -92,10 +92,9 @@ struct vfs_state {
 	struct super *supers;
 	struct tree_state *tree; /* fs/: shared by all tree file systems */
 	uint32_t rename_cookie;
-	struct super *memfds;                /* fs/memfd.c; NULL until used */
-	struct mount *anon;                  /* for files without a name: see anon_path() */
-	struct dentry *pts;                  /* the directory /dev/pts, borrowed */
-	const struct proc_hooks *proc_hooks; /* fs/proc.h; NULL: nothing is known */
+	struct super *memfds; /* fs/memfd.c; NULL until used */
+	struct mount *anon;   /* for files without a name: see anon_path() */
+	struct dentry *pts;   /* the directory /dev/pts, borrowed */
 	uint32_t lock_count;
 };
 

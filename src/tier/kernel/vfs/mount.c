@@ -172,6 +172,8 @@ static int mount_bind(struct builder *b, struct vfs_bind *bind, uint32_t id_base
 	else
 		sb = hostdir_create(k, bind->fd, id_base);
 	bind->fd = -1;
+	if (sb && bind->host_owned)
+		tree_nobody_is_root(sb);
 	return mount_on(b, sb, bind->dst, flags, bind->overlay ? "overlay" : "host", NULL);
 }
 
@@ -283,6 +285,8 @@ void vfs_done(struct kernel *k)
 		free(v->anon);
 	}
 	tree_done(k);
+	free(k->locks);
+	k->locks = NULL;
 	free(v);
 	k->vfs = NULL;
 	k->root_mount = NULL;

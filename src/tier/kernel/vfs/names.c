@@ -134,6 +134,16 @@ int vfs_symlink(struct task *t, const char *target, int dirfd, const char *path)
 	return finish(&s, d, made(&s, d, 0, r));
 }
 
+/* fs.protected_hardlinks: a name for another's file only for who could write to it anyway. */
+static int may_link(struct task *t, struct inode *i)
+{
+	bool set_id = (i->mode & S_ISUID) || (i->mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+
+	if (inode_owner(t, i))
+		return 0;
+	return S_ISREG(i->mode) && !set_id && inode_permission(t, i, R_OK | W_OK) == 0 ? 0 : -EPERM;
+}
+
 int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 {
 	struct inode *i = old.dentry->inode;
@@ -141,6 +151,8 @@ int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 	struct step s;
 	int r = begin_new(&s, t, dirfd, path, false, &d);
 
+	if ((r == 0 || r == -EACCES || r == -EROFS) && s.at.mnt == old.mnt && may_link(t, i) < 0)
+		r = -EPERM;
 	if (r == -EROFS && s.at.mnt != old.mnt)
 		r = -EXDEV;
 	if (r == 0 && s.at.mnt != old.mnt)

@@ -139,6 +139,17 @@ static int create_in(struct step *s, struct dentry *d, const struct open_how_gue
 	return r;
 }
 
+/* fs.protected_regular, fs.protected_fifos: O_CREAT in such a directory opens nobody else's. */
+static int may_reuse(struct task *t, const struct inode *dir, const struct inode *i)
+{
+	if ((dir->mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH))
+		return 0;
+	if ((!S_ISREG(i->mode) && !S_ISFIFO(i->mode)) || i->uid == dir->uid ||
+		i->uid == t->cred->fsuid)
+		return 0;
+	return -EACCES;
+}
+
 /* O_CREAT at the last name: 1 when there is a link to follow. */
 static int open_last_create(struct step *s, const struct open_how_guest *how, struct file **ret)
 {
@@ -147,7 +158,7 @@ static int open_last_create(struct step *s, const struct open_how_guest *how, st
 	int r;
 
 	if (s->kind != LAST_NAME)
-		return -EISDIR;
+		return how->flags & O_EXCL ? -EEXIST : -EISDIR;
 	if (s->slash)
 		return -EISDIR;
 	r = step_lookup(s, &d);
@@ -169,6 +180,8 @@ static int open_last_create(struct step *s, const struct open_how_guest *how, st
 			d = dentry_ref(s->at.dentry);
 			r = 0;
 		}
+	} else {
+		r = may_reuse(s->task, s->at.dentry->inode, d->inode);
 	}
 	if (r < 0) {
 		dentry_unref(d);
@@ -220,6 +233,8 @@ static int open_tmpfile(
 	}
 	d->flags |= DENTRY_DELETED;
 	d->inode = made;
+	if (!(how->flags & O_EXCL))
+		made->flags |= INODE_LINKABLE;
 	r = vfs_open_path(
 		t, (struct path){ dir.mnt, d }, how->flags & ~(unsigned)O_TRUNC, true, ret);
 	dentry_unref(d);

@@ -17,6 +17,8 @@ int vfs_rmdir(struct task *t, int dirfd, const char *path);
 int vfs_unlink(struct task *t, int dirfd, const char *path);
 int vfs_symlink(struct task *t, const char *target, int dirfd, const char *path);
 int vfs_link(struct task *t, struct path old, int dirfd, const char *path);
+/* Can the way to the last name be walked? */
+int vfs_check_parent(struct task *t, int dirfd, const char *path);
 int vfs_rename(
 	struct task *t, int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
 

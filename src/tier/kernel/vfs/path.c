@@ -15,6 +15,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/vfs/path.h"
 
 enum { LINK_TEXT_MAX = GUEST_PATH_MAX };
@@ -152,6 +153,8 @@ int step_lookup(struct step *s, struct dentry **ret)
 	r = inode_permission(s->task, dir->inode, X_OK);
 	if (r < 0)
 		return r;
+	if (dir->flags & DENTRY_DELETED)
+		return -ENOENT; /* a directory that was removed has no names, and gets none */
 	if (s->len > GUEST_NAME_MAX)
 		return -ENAMETOOLONG;
 	d = dir->sb->flags & SB_NO_CACHE ? NULL : dentry_find(dir, s->name, s->len);
@@ -159,12 +162,12 @@ int step_lookup(struct step *s, struct dentry **ret)
 		d = dentry_create(dir, s->name, s->len);
 		if (!d)
 			return -ENOMEM;
-		r = dir->flags & DENTRY_DELETED ? 0 : dir->inode->ops->lookup(dir->inode, d);
+		r = dir->inode->ops->lookup(dir->inode, d);
 		if (r < 0) {
 			dentry_unref(d);
 			return r;
 		}
-		if (!(dir->sb->flags & SB_NO_CACHE) && !(dir->flags & DENTRY_DELETED))
+		if (!(dir->sb->flags & SB_NO_CACHE))
 			dentry_hash(d);
 	}
 	*ret = d;
@@ -220,6 +223,16 @@ static int follow_magic(struct step *s, struct inode *link)
 	return 1;
 }
 
+/* fs.protected_symlinks: in a directory where everybody may put things, follow nobody else's. */
+static bool may_follow(const struct step *s, const struct inode *link)
+{
+	const struct inode *dir = s->at.dentry->inode;
+
+	if ((dir->mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH))
+		return true;
+	return link->uid == s->task->cred->fsuid || link->uid == dir->uid;
+}
+
 int step_follow(struct step *s, struct dentry *d)
 {
 	struct inode *link = d->inode;
@@ -229,6 +242,8 @@ int step_follow(struct step *s, struct dentry *d)
 
 	if (++s->links > GUEST_LINKS_MAX || (s->flags & LOOKUP_NO_SYMLINKS))
 		return -ELOOP;
+	if (!*s->rest && !may_follow(s, link))
+		return -EACCES;
 	if (link->ops->follow)
 		return follow_magic(s, link);
 	n = link->ops->readlink ? link->ops->readlink(link, s->task, target, sizeof(target))
@@ -380,6 +395,17 @@ int vfs_walk_parent(struct task *t, int dirfd, const char *path, struct path *re
 		*ret_trailing_slash = s.slash;
 		*ret = path_ref(s.at);
 	}
+	step_done(&s);
+	return r;
+}
+
+int vfs_check_parent(struct task *t, int dirfd, const char *path)
+{
+	struct step s;
+	int r = step_begin(&s, t, dirfd, path, 0);
+
+	if (r == 0)
+		r = step_to_last(&s);
 	step_done(&s);
 	return r;
 }

@@ -69,6 +69,7 @@ struct vfs_setup {
 		int fd;          /* host directory, or a readable file; taken */
 		const char *dst; /* absolute guest path */
 		bool read_only, overlay;
+		bool host_owned; /* not seen through the id map: nobody's is the host's root's */
 	} * binds;
 	unsigned bind_count;
 	uint32_t id_base; /* host ids from here on are the guest's 0.. in layers and binds */

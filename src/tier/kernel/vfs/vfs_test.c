@@ -316,9 +316,9 @@ static void test_binds(void **state)
 	make_layers(layers);
 	host_dir("rw");
 	host_file("rw/f", "host", 0644);
-	binds[0] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/rw", false, false };
-	binds[1] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/ro", true, false };
-	binds[2] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/over", false, true };
+	binds[0] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/rw", false, false, false };
+	binds[1] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/ro", true, false, false };
+	binds[2] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/over", false, true, false };
 	start(layers, 2, binds, 3);
 	assert_string_equal(read_file("/mnt/rw/f"), "host");
 	assert_int_equal(open_at("/mnt/ro/f", O_WRONLY), -EROFS);

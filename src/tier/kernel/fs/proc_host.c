@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/fs/proc_host.c - what only the host knows of a guest: its mappings and their size.
+ *
+ * Owns:  nothing.
+ * Rules: the host's words never reach the guest: a line is taken apart, the shim's own memory left
+ *        out, and a file is named by the guest's path, or not at all.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/str.h"
+#include "host/host.h"
+#include "tier/kernel/fs/proc.h"
+#include "tier/kernel/fs/tree.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/shim/shim.h"
+#include "tier/kernel/sys/usage.h"
+#include "tier/kernel/vfs/ops.h"
+
+enum { MAPS_MAX = 2 << 20, PATH_COLUMN = 73 };
+
+/* One line of the host's maps. */
+struct line {
+	uint64_t from, to, offset, ino;
+	unsigned major, minor;
+	char perms[5];
+	const char *name; /* "" or what the host calls it */
+};
+
+static char *read_host(struct task *t, const char *what)
+{
+	char path[40], *text = NULL;
+	size_t len = 0, cap = 0;
+	int fd;
+
+	if (t->k->host_proc < 0 || !t->mm || t->mm->host_pid <= 0)
+		return NULL;
+	str_fmt(path, sizeof(path), "%d/%s", (int)t->mm->host_pid, what);
+	fd = host_openat(t->k->host_proc, path, O_RDONLY | O_CLOEXEC, 0);
+	while (fd >= 0 && len < MAPS_MAX) {
+		ssize_t n;
+
+		if (cap - len < 4097) {
+			char *more = realloc(text, cap ? cap * 2 : 16384);
+
+			if (!more)
+				break;
+			text = more;
+			cap = cap ? cap * 2 : 16384;
+		}
+		n = host_read(fd, text + len, cap - len - 1);
+		if (n <= 0)
+			break;
+		len += (size_t)n;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (text)
+		text[len] = '\0';
+	return text;
+}
+
+static bool parse(char *s, struct line *l)
+{
+	int at = 0;
+
+	if (sscanf(s, "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %x:%x %" SCNu64 " %n", &l->from,
+		    &l->to, l->perms, &l->offset, &l->major, &l->minor, &l->ino, &at) < 7)
+		return false;
+	l->name = s + at;
+	return true;
+}
+
+static bool is_ours(const struct line *l)
+{
+	return (l->from >= SHIM_BASE && l->from < SHIM_BASE + 16 * SHIM_SIZE) ||
+	       (l->from >= SLOT_BASE && l->from < SLOT_BASE + SLOT_SIZE * SLOT_COUNT);
+}
+
+/* Is @d the name of the file that the line maps? */
+static bool is_mapped(const struct dentry *d, const struct line *l, uint64_t store_id)
+{
+	const struct node *n;
+
+	if (!d->inode || d->inode->ops != &tree_ops || !S_ISREG(d->inode->mode))
+		return false;
+	n = node_of(d->inode);
+	if (n->content == CONTENT_STORE)
+		return store_id && n->store_id == store_id;
+	return n->content == CONTENT_LOWER && n->host_ino == l->ino &&
+	       major(n->host_dev) == l->major && minor(n->host_dev) == l->minor;
+}
+
+/* Any name will do: a mapping does not say by which it was opened. */
+static struct dentry *find_name(struct vfs_state *v, const struct line *l, uint64_t store_id)
+{
+	for (unsigned b = 0; b < DENTRY_BUCKETS; b++)
+		for (struct dentry *d = v->buckets[b]; d; d = d->hash_next)
+			if (is_mapped(d, l, store_id))
+				return d;
+	return NULL;
+}
+
+static struct mount *mount_of(struct vfs_state *v, const struct super *sb)
+{
+	struct mount *m = v->mounts;
+
+	while (m && m->sb != sb)
+		m = m->next;
+	return m;
+}
+
+static void name_file(
+	struct task *t, const struct line *l, char *out, size_t cap, uint64_t *ret_ino)
+{
+	struct vfs_state *v = t->k->vfs;
+	const char *base = strrchr(l->name, '/');
+	struct dentry *d;
+	struct mount *m;
+	struct stat st;
+	uint64_t id = 0;
+
+	out[0] = '\0';
+	if (str_after(l->name, "/memfd:")) {
+		str_fmt(out, cap, "/memfd: (deleted)");
+		return;
+	}
+	if (base && t->k->store >= 0 && fstat(t->k->store, &st) == 0 &&
+		major(st.st_dev) == l->major && minor(st.st_dev) == l->minor)
+		id = strtoull(base + 1, NULL, 16);
+	d = find_name(v, l, id);
+	m = d ? mount_of(v, d->sb) : NULL;
+	if (!m || path_show((struct path){ m, d }, t->fs->root, out, cap) < 0) {
+		out[0] = '\0';
+		return;
+	}
+	*ret_ino = d->inode->ino;
+}
+
+/* The segments of one file follow each other: what the last line found is kept. */
+struct named {
+	uint64_t host_ino, ino;
+	char path[GUEST_PATH_MAX];
+};
+
+static void show_line(struct task *t, const struct line *l, struct named *was, struct buf *out)
+{
+	const char *path = was->path;
+	uint64_t ino = 0;
+	size_t start = out->len;
+
+	if (l->ino) {
+		if (was->host_ino != l->ino) {
+			was->ino = l->ino;
+			name_file(t, l, was->path, sizeof(was->path), &was->ino);
+		}
+		was->host_ino = l->ino;
+		ino = path[0] ? was->ino : 0;
+	}
+	buf_add_fmt(out, "%08" PRIx64 "-%08" PRIx64 " %s %08" PRIx64 " %02x:%02x %" PRIu64 " ",
+		l->from, l->to, l->perms, ino ? l->offset : 0, 0, ino ? 1 : 0, ino);
+	if (ino || (t->mm->stack_top > l->from && t->mm->stack_top <= l->to) || l->name[0] == '[') {
+		while (out->len - start < PATH_COLUMN)
+			buf_add_str(out, " ");
+		if (ino)
+			buf_add_str(out, path);
+		else if (t->mm->stack_top > l->from && t->mm->stack_top <= l->to)
+			buf_add_str(out, "[stack]");
+		else if (!str_eq(l->name, "[stack]"))
+			buf_add_str(out, l->name);
+	}
+	buf_add_str(out, "\n");
+}
+
+void proc_host_maps(struct task *t, struct buf *out)
+{
+	char *text = read_host(t, "maps"), *save = NULL;
+	struct named was = { .host_ino = 0 };
+
+	if (!t->fs)
+		goto done;
+	for (char *s = text ? strtok_r(text, "\n", &save) : NULL; s;
+		s = strtok_r(NULL, "\n", &save)) {
+		struct line l;
+
+		if (parse(s, &l) && !is_ours(&l) && !str_eq(l.name, "[vsyscall]"))
+			show_line(t, &l, &was, out);
+	}
+done:
+	free(text);
+}
+
+void proc_host_memory(struct task *t, struct proc_memory *ret)
+{
+	char *text = read_host(t, "statm");
+	uint64_t lib;
+
+	memset(ret, 0, sizeof(*ret));
+	if (text &&
+		sscanf(text, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64,
+			&ret->size, &ret->resident, &ret->shared, &ret->text, &lib, &ret->data) < 6)
+		memset(ret, 0, sizeof(*ret));
+	free(text);
+}
+
+static uint64_t ns(const struct timeval *tv)
+{
+	return (uint64_t)tv->tv_sec * 1000000000 + (uint64_t)tv->tv_usec * 1000;
+}
+
+void proc_host_times(struct task *t, bool whole, uint64_t *user_ns, uint64_t *system_ns)
+{
+	struct rusage u;
+
+	if (whole)
+		usage_of(t->proc, &u);
+	else
+		usage_of_task(t, &u);
+	*user_ns = ns(&u.ru_utime);
+	*system_ns = ns(&u.ru_stime);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory: anonymous and of files, private and shared, protection, growth. */
+#include "io.h"
+
+#include <setjmp.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+#define FAILED(p) ((p) == MAP_FAILED ? -1 : 0)
+
+static sigjmp_buf back;
+static volatile int fault;
+static void on_fault(int sig)
+{
+	fault = sig;
+	siglongjmp(back, 1);
+}
+
+static int touch(volatile char *p, bool write)
+{
+	fault = 0;
+	signal(SIGSEGV, on_fault);
+	signal(SIGBUS, on_fault);
+	if (!sigsetjmp(back, 1)) {
+		if (write)
+			*p = 1;
+		else
+			(void)*p;
+	}
+	return fault;
+}
+
+CASE(anonymous)
+{
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	R(FAILED(p));
+	printf("%d %d\n", p[0], p[8191]);
+	p[5] = 6;
+	R(munmap(p, 8192));
+	printf("%d\n", touch(p, false));
+	R(munmap(p + 1, 4096));
+	R(munmap(p, 0));
+}
+
+CASE(errors)
+{
+	int fd = open("/dev/null", O_RDONLY), w;
+
+	put("f", "data");
+	w = open("f", O_WRONLY);
+	R(FAILED(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)));
+	R(FAILED(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 999, 0)));
+	R(FAILED(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, w, 0)));
+	close(fd);
+	fd = open("f", O_RDONLY);
+	R(FAILED(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)));
+	R(FAILED(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 5)));
+	R(FAILED(mmap(NULL, 4096, PROT_READ, 0, fd, 0)));
+	R(FAILED(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0)));
+	int dir = open(".", O_RDONLY), p[2];
+	R(FAILED(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, dir, 0)));
+	NEED(pipe(p));
+	R(FAILED(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, p[0], 0)));
+}
+
+CASE(private_file)
+{
+	int fd;
+	char *p;
+
+	put("f", "abcdef");
+	fd = open("f", O_RDONLY);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	R(FAILED(p));
+	close(fd);
+	say_bytes("mapped", p, 8);
+	p[0] = 'X';
+	cat("f");
+}
+
+CASE(shared_file)
+{
+	int fd;
+	char *p, *q, c;
+
+	put("f", "abcdef");
+	fd = open("f", O_RDWR);
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	q = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	R(FAILED(p));
+	p[1] = 'Y';
+	printf("%c\n", q[1]);
+	R(pread(fd, &c, 1, 1));
+	printf("%c\n", c);
+	R(pwrite(fd, "Z", 1, 2));
+	printf("%c\n", p[2]);
+	R(msync(p, 4096, MS_SYNC));
+	close(fd);
+	munmap(p, 4096);
+	cat("f");
+}
+
+CASE(shared_between_processes)
+{
+	int fd = open("f", O_RDWR | O_CREAT, 0600), st;
+	char *p;
+
+	R(ftruncate(fd, 4096));
+	p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (!fork()) {
+		p[10] = 'c';
+		_exit(0);
+	}
+	wait(&st);
+	printf("%c\n", p[10]);
+}
+
+CASE(past_the_end)
+{
+	int fd;
+	char *p;
+
+	put("f", "abc");
+	fd = open("f", O_RDWR);
+	p = mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0);
+	printf("%d %d\n", touch(p + 100, false), touch(p + 4096, false) == SIGBUS);
+	R(ftruncate(fd, 8192));
+	printf("%d\n", touch(p + 4096, false));
+}
+
+CASE(protection)
+{
+	char *p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	printf("%d\n", touch(p, true) == SIGSEGV);
+	R(mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	printf("%d\n", touch(p, true));
+	R(mprotect(p, 4096, PROT_NONE));
+	printf("%d\n", touch(p, false) == SIGSEGV);
+	R(mprotect(p + 1, 4096, PROT_READ));
+	R(mprotect(bad_ptr(), 4096, PROT_READ));
+}
+
+CASE(calls_see_protection)
+{
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd;
+
+	put("f", "0123456789");
+	fd = open("f", O_RDWR);
+	mprotect(p + 4096, 4096, PROT_NONE);
+	R(read(fd, p + 4096, 4));
+	R(lseek(fd, 0, SEEK_SET));
+	R(read(fd, p + 4094, 10));
+	R(write(fd, p + 4096, 4));
+	mprotect(p, 4096, PROT_READ);
+	R(read(fd, p, 4));
+}
+
+CASE(remap)
+{
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *q;
+
+	p[0] = 'a';
+	q = mremap(p, 8192, 65536, MREMAP_MAYMOVE);
+	R(FAILED(q));
+	printf("%c\n", q[0]);
+	q = mremap(q, 65536, 4096, 0);
+	R(FAILED(q));
+	printf("%d\n", touch(q + 4096, false) == SIGSEGV);
+}
+
+CASE(heap)
+{
+	char *a = sbrk(0), *b;
+
+	R(sbrk(100000) == a ? 0 : -1);
+	memset(a, 1, 100000);
+	b = sbrk(0);
+	printf("%ld\n", (long)(b - a));
+	R(brk(a));
+	printf("%d\n", touch(a + 65536, false) == SIGSEGV);
+}
+
+CASE(advice)
+{
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char vec = 0;
+
+	p[0] = 5;
+	R(mincore(p, 4096, &vec));
+	printf("%d\n", vec & 1);
+	R(madvise(p, 4096, MADV_DONTNEED));
+	printf("%d\n", p[0]);
+	R(madvise(p, 4096, 9999));
+	R(mlock(p, 4096));
+	R(munlock(p, 4096));
+}
+
+CASE(fixed)
+{
+	char *p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	p[0] = 1;
+	B(mmap(p, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+	printf("%d\n", p[0]);
+	R(FAILED(mmap(
+		p, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0)));
+}
+
+CASE(dev_zero)
+{
+	int fd = open("/dev/zero", O_RDWR);
+	char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+
+	R(FAILED(p));
+	p[1] = 2;
+	printf("%d %d\n", p[0], p[1]);
+}
+
+CASE(same_number_other_file)
+{
+	char *p, *q;
+	int fd;
+
+	put("a", "aaaa");
+	put("b", "bbbb");
+	fd = open("a", O_RDONLY);
+	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	dup2(open("b", O_RDONLY), fd);
+	q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	printf("%c %c\n", p[0], q[0]);
+	close(fd);
+	fd = open("a", O_RDONLY);
+	q = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	printf("%c\n", q[0]);
+	R(FAILED(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 999, 0)));
+}
+
+CASE(deleted_file_stays)
+{
+	char *p;
+	int fd;
+
+	put("f", "still here");
+	fd = open("f", O_RDWR);
+	p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+	unlink("f");
+	close(fd);
+	say_bytes("deleted", p, 10);
+}
+
+CASE(read_another_process)
+{
+	static char secret[] = "secret";
+	char buf[8] = "";
+	struct iovec l = { buf, 6 }, r = { secret, 6 };
+	int pp[2], st;
+	pid_t p;
+
+	NEED(pipe(pp));
+	p = fork();
+	if (!p) {
+		secret[0] = 'S';
+		close(pp[1]);
+		_exit(read(pp[0], buf, 1) != 0);
+	}
+	usleep(20000);
+	R(process_vm_readv(p, &l, 1, &r, 1, 0));
+	printf("%s\n", buf);
+	r.iov_base = bad_ptr();
+	R(process_vm_readv(p, &l, 1, &r, 1, 0));
+	R(process_vm_readv(999999, &l, 1, &r, 1, 0));
+	R(process_vm_readv(p, &l, 1, &r, 1, 7));
+	close(pp[1]);
+	close(pp[0]);
+	kill(p, SIGKILL);
+	waitpid(p, &st, 0);
+}
