@@ -35,6 +35,12 @@ int kbox_views(struct kbox *b, int user_ns, struct err *e)
 	const struct plan *plan = b->box.plan;
 	int r = upper_mount(plan, &b->upper, e);
 
+	/* The kernel process keeps contents there as the sandbox's root. */
+	if (r == 0 && user_ns >= 0) {
+		r = host_fchownat(b->upper, "", plan->id_base, plan->id_base, WARD_AT_EMPTY_PATH);
+		if (r < 0)
+			return err_set(e, -r, "giving the writable file system to the sandbox");
+	}
 	for (unsigned i = 0; r == 0 && i < plan->root.layer_count; i++) {
 		r = view(plan->root.layers[i], false, false, user_ns, &b->lowers[i], e);
 		b->lower_count += r == 0;

@@ -58,7 +58,8 @@ struct unknown_call {
 struct kernel_report {
 	uint32_t unknown_count;
 	struct unknown_call unknown[UNKNOWN_CALLS_MAX];
-	uint64_t pids_refused;
+	uint64_t pids_refused, tasks_peak;
+	bool disk_full; /* a call was told that there is no space */
 };
 
 struct kernel {
