@@ -115,7 +115,6 @@ def test_missing_template(ward):
 
 
 def test_policy_refuses_and_nothing_is_made(ward, state):
-    one_line(ward("run", "--", "true"), "--tier container")
     one_line(ward("run", "--tier", "container", "--tenants", "many", "--", "true"), "--accept-risk")
     one_line(ward("run", "--tier", "vm", "--", "true"), "vm")
     assert not state_files(state)

@@ -15,7 +15,8 @@ import pytest
 
 from wardtest import BINARY, SANITIZED, USER_ID, Ward, as_user, public_directory
 
-CONTAINER = ("run", "--tier", "container")
+# WARD_TEST_TIER=kernel runs the same tests against the other wall.
+CONTAINER = ("run", "--tier", os.environ.get("WARD_TEST_TIER", "container"))
 CAUSES = {"exited", "signaled", "out-of-memory", "time-limit", "process-limit", "disk-limit", "output-limit", "denied",
           "setup-failed", "killed-by-operator"}
 IS_ROOT = os.geteuid() == 0

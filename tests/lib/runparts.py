@@ -52,7 +52,7 @@ def tree(place):
 
 FIELDS = {
     "id": str, "tier": str, "why": str, "decision": dict, "command": list, "cause": str, "exit_status": int,
-    "limits_hit": list, "denials": list, "timings_us": dict, "total_us": int, "usage": dict, "limits": dict, "grants": dict,
+    "limits_hit": list, "denials": list, "unknown_calls": dict, "timings_us": dict, "total_us": int, "usage": dict, "limits": dict, "grants": dict,
     "kept": bool,
 }
 

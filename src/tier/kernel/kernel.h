@@ -58,7 +58,8 @@ struct unknown_call {
 struct kernel_report {
 	uint32_t unknown_count;
 	struct unknown_call unknown[UNKNOWN_CALLS_MAX];
-	uint64_t pids_refused;
+	uint64_t pids_refused, tasks_peak;
+	bool disk_full; /* a call was told that there is no space */
 };
 
 struct kernel {
@@ -120,6 +121,7 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	uint32_t pids_limit; /* tasks; 0: none */
+	bool no_loopback;    /* not even a network of its own */
 };
 
 void kernel_lock(struct kernel *k);

@@ -265,7 +265,11 @@ static void read_report(const struct kbox *b, struct usage *usage)
 	struct kernel_report copy;
 
 	memcpy(&copy, b->report, sizeof(copy));
-	usage->pids_refused += copy.pids_refused;
+	usage->pids_refused = copy.pids_refused;
+	if (usage->pids_peak != UINT64_MAX)
+		usage->pids_peak =
+			copy.tasks_peak; /* the guest's, not the kernel process's threads */
+	usage->disk_full |= copy.disk_full;
 	for (unsigned i = 0; i < copy.unknown_count && i < UNKNOWN_CALLS_MAX; i++) {
 		const struct sys_row *row = sys_row(copy.unknown[i].nr);
 		struct unknown_use *u = &usage->unknown[usage->unknown_count++];
@@ -284,9 +288,9 @@ static void kernel_measure(struct box *box, struct usage *usage)
 	struct statfs fs;
 
 	cgroup_usage(&b->cg, box->plan->report, usage);
-	read_report(b, usage);
 	usage->disk_full = box->upper >= 0 && host_fstatfs(box->upper, &fs) == 0 &&
 			   (fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0);
+	read_report(b, usage);
 	if (box->upper >= 0)
 		close(take_fd(&box->upper));
 }

@@ -484,15 +484,7 @@ static int host_mmap(struct file *f, unsigned prot, unsigned flags, struct map_s
 
 static int host_sync(struct file *f, bool data_only)
 {
-	own_fd int fd = fcntl(fd_of(f), F_DUPFD_CLOEXEC, 3);
-	int r;
-
-	if (fd < 0)
-		return -errno;
-	kernel_io_begin(f->k);
-	r = (data_only ? fdatasync(fd) : fsync(fd)) < 0 ? -errno : 0;
-	kernel_io_end(f->k);
-	return r;
+	return (data_only ? fdatasync(fd_of(f)) : fsync(fd_of(f))) < 0 ? -errno : 0;
 }
 
 static int host_truncate(struct file *f, int64_t size)

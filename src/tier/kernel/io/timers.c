@@ -31,6 +31,8 @@ enum {
 	REAL_MIN_NS = 50000,       /* between two SIGALRM: shorter periods are joined */
 };
 
+#define LOOK_MAX_NS (3600LL * NS_PER_S) /* and at least once an hour */
+
 struct posix_timer {
 	struct posix_timer *next;
 	struct proc *proc;
@@ -99,19 +101,26 @@ static struct proc_timers *timers_of(struct proc *p)
 	return pt;
 }
 
+/* The first time of @when, @when + @period, ... after @now; how many lie between in *ret_missed. */
+static int64_t next_time(int64_t when, int64_t period, int64_t now, int64_t *ret_missed)
+{
+	int64_t n = now > when ? (now - when) / period : 0, step, next;
+
+	*ret_missed = n;
+	if (ckd_mul(&step, n + 1, period) || ckd_add(&next, when, step))
+		return INT64_MAX;
+	return next;
+}
+
 /* ITIMER_REAL and alarm */
 
 static void on_real(struct kernel *k, struct ktimer *timer)
 {
 	struct proc *p = (struct proc *)((char *)timer - offsetof(struct proc, itimer_real));
-	int64_t now = kernel_now(k), next = timer->when;
+	int64_t now = kernel_now(k), next, missed;
 
 	if (p->itimer_real_interval) {
-		int64_t missed = (now - p->itimer_real_when) / p->itimer_real_interval;
-
-		if (missed < 0)
-			missed = 0;
-		next = p->itimer_real_when + (missed + 1) * p->itimer_real_interval;
+		next = next_time(p->itimer_real_when, p->itimer_real_interval, now, &missed);
 		p->itimer_real_when = next;
 		ktimer_set(k, timer, next > now + REAL_MIN_NS ? next : now + REAL_MIN_NS);
 	} else {
@@ -154,6 +163,8 @@ static int cpu_look_again(struct cpu_itimer *c)
 	struct kernel *k = c->proc->k;
 	int64_t left = c->when - proc_cpu_ns(c->proc);
 
+	if (left > LOOK_MAX_NS)
+		left = LOOK_MAX_NS;
 	left /= k->cpus ? (int64_t)k->cpus : 1; /* all CPUs may be at work for it */
 	return ktimer_set(
 		k, &c->timer, kernel_now(k) + (left > CPU_LOOK_MIN_NS ? left : CPU_LOOK_MIN_NS));
@@ -171,7 +182,9 @@ static void on_cpu(struct kernel *k, struct ktimer *timer)
 		return;
 	}
 	if (c->interval) {
-		c->when += ((now - c->when) / c->interval + 1) * c->interval;
+		int64_t missed;
+
+		c->when = next_time(c->when, c->interval, now, &missed);
 		cpu_look_again(c);
 	} else {
 		c->when = 0;
@@ -327,9 +340,7 @@ static int64_t timer_forward(struct posix_timer *t, int64_t now)
 
 	if (!t->interval || now < t->when)
 		return 0;
-	n = (now - t->when) / t->interval;
-	if (ckd_add(&t->when, t->when, (n + 1) * t->interval))
-		t->when = INT64_MAX;
+	t->when = next_time(t->when, t->interval, now, &n);
 	return n;
 }
 

@@ -297,7 +297,7 @@ static ssize_t netlink_send(struct sock *s, struct task *t, struct uio *io, stru
 	}
 	netlink_autobind(s, t);
 	while (r == 0 && at + sizeof(struct nlmsghdr) <= len) {
-		own_buf struct buf b;
+		own_buf struct buf b = { 0 };
 		struct nlmsghdr q;
 		int e;
 

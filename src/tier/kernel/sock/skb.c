@@ -18,6 +18,8 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
 
+enum { SPARE_BIGS = 4, SPARE_SMALLS = 32 };
+
 struct skb *skb_create(size_t cap)
 {
 	struct skb *b = malloc(sizeof(*b) + cap);
@@ -27,6 +29,55 @@ struct skb *skb_create(size_t cap)
 	memset(b, 0, sizeof(*b));
 	b->cap = (uint32_t)cap;
 	return b;
+}
+
+/* Streams use two sizes, and use them all the time: a few wait here for the next. */
+struct skb *skb_create_chunk(struct kernel *k, size_t want)
+{
+	bool big = want > SKB_SMALL;
+	struct skb **list = big ? &k->sock->spare_big : &k->sock->spare_small, *b = *list;
+	uint32_t *count = big ? &k->sock->spare_bigs : &k->sock->spare_smalls;
+
+	if (!b)
+		return skb_create(big ? SKB_BIG : SKB_SMALL);
+	*list = b->next;
+	--*count;
+	memset(b, 0, sizeof(*b));
+	b->cap = big ? SKB_BIG : SKB_SMALL;
+	return b;
+}
+
+static void skb_release(struct kernel *k, struct skb *b)
+{
+	struct sock_state *st = k->sock;
+
+	if (b->cap == SKB_BIG && st->spare_bigs < SPARE_BIGS) {
+		b->next = st->spare_big;
+		st->spare_big = b;
+		st->spare_bigs++;
+	} else if (b->cap == SKB_SMALL && st->spare_smalls < SPARE_SMALLS) {
+		b->next = st->spare_small;
+		st->spare_small = b;
+		st->spare_smalls++;
+	} else {
+		free(b);
+	}
+}
+
+static void free_list(struct skb *b)
+{
+	while (b) {
+		struct skb *next = b->next;
+
+		free(b);
+		b = next;
+	}
+}
+
+void skb_cache_done(struct sock_state *st)
+{
+	free_list(st->spare_big);
+	free_list(st->spare_small);
 }
 
 static void count_file(struct sock_state *st, struct file *f, int by)
@@ -116,7 +167,7 @@ void skb_free(struct kernel *k, struct skb *b)
 		scm_recv(k, &b->scm);
 		scm_drop(k, &b->scm);
 	}
-	free(b);
+	skb_release(k, b);
 }
 
 void sock_queue(struct sock *to, struct skb *b)

@@ -42,6 +42,7 @@ void sock_done(struct kernel *k)
 		return;
 	/* What is left hangs in rings of messages that nobody can reach. */
 	unix_gc(k);
+	skb_cache_done(k->sock);
 	free(k->sock->dying);
 	free(k->sock);
 	k->sock = NULL;

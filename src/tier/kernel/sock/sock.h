@@ -163,6 +163,8 @@ struct sock_state {
 	struct file **dying; /* files of dropped messages, closed one by one, never in recursion */
 	uint32_t dying_count, dying_cap;
 	bool reaping;
+	struct skb *spare_big, *spare_small; /* see skb_create_chunk() */
+	uint32_t spare_bigs, spare_smalls;
 };
 
 /* sock.c */
@@ -185,7 +187,10 @@ unsigned sock_poll_common(struct sock *s);
 long sock_wait_result(struct sock *s, long r, int64_t timeo);
 
 /* skb.c */
+enum { SKB_SMALL = 4096 - sizeof(struct skb), SKB_BIG = 65536 - sizeof(struct skb) };
 struct skb *skb_create(size_t cap);
+struct skb *skb_create_chunk(struct kernel *k, size_t want); /* SKB_SMALL or SKB_BIG bytes */
+void skb_cache_done(struct sock_state *st);
 void skb_free(struct kernel *k, struct skb *b);
 void sock_queue(struct sock *to, struct skb *b);
 struct skb *sock_dequeue(struct sock *s); /* NULL: empty */

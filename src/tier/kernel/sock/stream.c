@@ -19,8 +19,6 @@
 #include "tier/kernel/vfs/file.h"
 
 enum {
-	CHUNK_MIN = 4096 - sizeof(struct skb), /* room for later small writes */
-	CHUNK_MAX = 64 * 1024,
 	LOW_LIMIT = 16 * 1024, /* per socket, once the sandbox holds SOCK_BYTES_SOFT */
 };
 #define SOCK_BYTES_SOFT (64ULL << 20)
@@ -101,9 +99,9 @@ static ssize_t add_chunk(struct sock *to, struct uio *io, size_t n, struct scm *
 	struct skb *b;
 	ssize_t r;
 
-	if (n > CHUNK_MAX)
-		n = CHUNK_MAX;
-	b = skb_create(n < CHUNK_MIN ? CHUNK_MIN : n);
+	if (n > SKB_BIG)
+		n = SKB_BIG;
+	b = skb_create_chunk(to->k, n);
 	if (!b)
 		return -ENOBUFS;
 	r = uio_in(io, b->data, n);

@@ -88,11 +88,11 @@ static int bind_path(struct sock *s, struct task *t, const struct saddr *a)
 {
 	char path[sizeof(struct sockaddr_un) + 1];
 	struct path at;
-	int r = path_of(a, path, sizeof(path));
+	int r = t->fs ? path_of(a, path, sizeof(path)) : -ENOENT;
 
 	if (r < 0)
 		return r;
-	r = vfs_mknod(t, AT_FDCWD, path, S_IFSOCK | (0777 & ~(t->fs ? t->fs->umask : 0)), 0, &at);
+	r = vfs_mknod(t, AT_FDCWD, path, S_IFSOCK | (0777 & ~t->fs->umask), 0, &at);
 	if (r < 0)
 		return r == -EEXIST ? -EADDRINUSE : r;
 	s->inode = inode_ref(at.dentry->inode);
@@ -163,7 +163,7 @@ static int unix_find(struct sock *s, struct task *t, const struct saddr *a, stru
 		*ret = abstract_find(s->k->sock, a);
 		return *ret ? 0 : -ECONNREFUSED;
 	}
-	r = path_of(a, path, sizeof(path));
+	r = t->fs ? path_of(a, path, sizeof(path)) : -ENOENT;
 	if (r == 0)
 		r = vfs_walk(t, AT_FDCWD, path, LOOKUP_FOLLOW, &at);
 	if (r < 0)

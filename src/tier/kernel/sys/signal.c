@@ -12,6 +12,7 @@
 
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/pidfd.h"
 
 #define UNBLOCKABLE (GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP))
@@ -315,4 +316,21 @@ SYSCALL4(pidfd_send_signal, int, fd, int, sig, gva_t, uinfo, unsigned, flags)
 			return r;
 	}
 	return send_checked(task, p, sig, &info);
+}
+
+/*
+ * Frames that we built return through the shim. Who calls this by itself (a runtime with a restorer
+ * of its own, a checkpoint that is restored) has a frame at its stack pointer, which only the shim
+ * can see.
+ */
+SYSCALL0(rt_sigreturn)
+{
+	const struct {
+		uint32_t order, more;
+	} order = { ORDER_SIGRETURN, 0 };
+
+	if (!task->host || !order_write(task, &order, sizeof(order)))
+		return -EFAULT;
+	task->call.ordered = true;
+	return 0;
 }

@@ -164,6 +164,8 @@ static bool enter(struct task *t)
 	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
 
 	c->first = false;
+	if (r == -ENOSPC)
+		t->k->report->disk_full = true;
 	if (t->state == TASK_DEAD)
 		return false;
 	if (r == SYS_BLOCK) {

@@ -81,6 +81,8 @@ static void hash_add(struct task *t)
 	t->hash_next = *slot;
 	*slot = t;
 	t->k->task_count++;
+	if (t->k->report && t->k->task_count > t->k->report->tasks_peak)
+		t->k->report->tasks_peak = t->k->task_count;
 }
 
 static void hash_remove(struct task *t)

@@ -1,0 +1,170 @@
+"""The kernel tier: a userspace kernel answers every call. Real programs, what it reports, what attacks it."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from runbox import needs_root
+from wardtest import BINARY
+
+pytestmark = needs_root
+
+KERNEL = ("run", "--tier", "kernel")
+PROGRAMS = BINARY.parent / "tests" / "kernel"
+
+# (name, shell script, what it prints)
+SCRIPTS = [
+    ("pipeline", "seq 1000 | sort -rn | head -1", "1000\n"),
+    ("substitution", "x=$(echo a; echo b); echo $x", "a b\n"),
+    ("jobs", "(sleep 0.05; echo late) & wait; echo end", "late\nend\n"),
+    ("trap", "trap 'echo got' USR1; kill -USR1 $$; echo end", "got\nend\n"),
+    ("here document", "cat <<E\nhi\nE", "hi\n"),
+    ("files", "cd /tmp && mkdir -p a/b && echo x > a/b/c && mv a z && find z | sort", "z\nz/b\nz/b/c\n"),
+    ("links", "cd /tmp && echo x > f && ln f g && ln -s f h && stat -c %h f && cat h", "2\nx\n"),
+    ("tar", "cd /tmp && mkdir d && echo a > d/a && tar czf d.tgz d && rm -r d && tar xzf d.tgz && cat d/a", "a\n"),
+    ("awk and sed", "echo a,b | sed s/a/x/ | awk -F, '{print $2 $1}'", "bx\n"),
+    ("users", "id -u; setpriv --reuid=65534 --clear-groups sh -c 'id -u; echo x > /etc/x' 2>/dev/null; echo $?", "0\n65534\n2\n"),
+    ("proc", "cat /proc/self/comm; test -d /proc/$$/fd && echo fd", "cat\nfd\n"),
+    ("compiler", "cd /tmp && printf 'int puts(const char*);int main(){puts(\"built\");}' > a.c && gcc a.c -o a && ./a", "built\n"),
+    ("make", "cd /tmp && for i in 1 2 3 4; do echo \"int f$i;\" > $i.c; done; printf 'all: 1.o 2.o 3.o 4.o\\n' > Makefile; "
+             "make -s -j2 && ls *.o | wc -l", "4\n"),
+    ("git", "cd /tmp && export HOME=/tmp; git init -q r && cd r && echo x > f && git add f && "
+            "git -c user.name=a -c user.email=a@b commit -qm one && git clone -q /tmp/r /tmp/c && ls /tmp/c", "f\n"),
+    ("sqlite", "python3 -c \"import sqlite3; c=sqlite3.connect('/tmp/x'); c.execute('create table t(a)'); "
+               "c.executemany('insert into t values(?)', [(i,) for i in range(500)]); c.commit(); "
+               "print(c.execute('select sum(a) from t').fetchone()[0])\"", "124750\n"),
+    ("http", "cd /tmp && echo page > i && (python3 -m http.server 8000 >/dev/null 2>&1 & "
+             "for n in $(seq 50); do curl -fs http://127.0.0.1:8000/i && break; sleep 0.1; done; kill %1)", "page\n"),
+]
+
+PYTHON = {
+    "threads": ("import threading\nl=[]\nt=[threading.Thread(target=lambda i=i: l.append(i)) for i in range(40)]\n"
+                "[x.start() for x in t]; [x.join() for x in t]\nprint(sum(l))", "780\n"),
+    "subprocess": ("import subprocess\nprint(subprocess.run(['echo','x'],capture_output=True,text=True).stdout,end='')", "x\n"),
+    "asyncio": ("import asyncio\nasync def m():\n p=await asyncio.create_subprocess_exec('echo','hi',stdout=-1)\n"
+                " print((await p.communicate())[0])\nasyncio.run(m())", "b'hi\\n'\n"),
+    "multiprocessing": ("import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as p: print(p.map(abs, [-1,-2]))",
+                        "[1, 2]\n"),
+    "tcp": ("import socket,threading\ns=socket.socket(); s.bind(('127.0.0.1',0)); s.listen(100)\n"
+            "def serve():\n for _ in range(100):\n  c,_a=s.accept(); c.sendall(c.recv(9)); c.close()\n"
+            "threading.Thread(target=serve).start()\nn=0\nfor _ in range(100):\n c=socket.create_connection(s.getsockname())\n"
+            " c.sendall(b'hi'); n+=c.recv(9)==b'hi'; c.close()\nprint(n)", "100\n"),
+    "signals": ("import signal,os\nsignal.signal(signal.SIGALRM,lambda *a: print('alarm'))\nsignal.alarm(1)\nsignal.pause()", "alarm\n"),
+}
+
+
+@pytest.mark.parametrize("name,script,text", SCRIPTS, ids=[s[0] for s in SCRIPTS])
+def test_shell(ward, name, script, text):
+    done = ward(*KERNEL, "--", "bash", "-c", script)
+    assert (done.stdout, done.returncode) == (text, 0), done.stderr
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_python(ward, name):
+    program, text = PYTHON[name]
+    done = ward(*KERNEL, "--", "/usr/bin/python3", "-c", program)
+    assert (done.stdout, done.returncode) == (text, 0), done.stderr
+
+
+def test_same_answers_as_outside(ward):
+    script = "uname -sm; umask; ulimit -n; pwd; echo $$ > /dev/null; ls -d /proc/self/fd/0; test -t 0; echo $?"
+    inside = ward(*KERNEL, "--", "sh", "-c", script).stdout.splitlines()
+    assert inside[0] == "Linux x86_64" and inside[1] == "0022" and inside[-1] == "1"
+
+
+def test_what_policy_picks_for_code_that_nobody_vouches_for(ward, tmp_path):
+    path = tmp_path / "report.json"
+    assert ward("run", "--json", path, "--", "true").returncode == 0
+    assert json.loads(path.read_text())["tier"] == "kernel"
+
+
+def test_pid_1_is_the_agent(ward):
+    assert ward(*KERNEL, "--", "cat", "/proc/1/comm").stdout == "ward-agent\n"
+
+
+def report(ward, tmp_path, *args):
+    path = tmp_path / "report.json"
+    done = ward(*KERNEL, "--json", path, *args)
+    return done, json.loads(path.read_text())
+
+
+def test_unknown_calls_have_names(ward, tmp_path):
+    program = "import ctypes; l=ctypes.CDLL(None); [l.syscall(425, 1, 0) for _ in range(3)]; l.syscall(499)"
+    _, r = report(ward, tmp_path, "--", "/usr/bin/python3", "-c", program)
+    assert r["unknown_calls"].get("io_uring_setup") == 3 and r["unknown_calls"].get("call 499") == 1
+
+
+def test_few_calls_of_the_host(ward):
+    tier = {t["name"]: t for t in json.loads(ward("doctor", "--json").stdout)["tiers"]}["kernel"]
+    assert 0 < tier["guest_calls"] <= 24 and 0 < tier["kernel_calls"] <= 96
+
+
+def test_the_wall_is_there(ward):
+    """What the kernel process and a guest process are, seen from the host."""
+    process = ward.start(*KERNEL, "--", "sleep", "30")
+    try:
+        for _ in range(100):
+            kernel = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+            guests = subprocess.run(["pgrep", "-P", kernel[0]], capture_output=True, text=True).stdout.split() if kernel else []
+            if len(guests) >= 4:
+                break
+            time.sleep(0.05)
+        for pid in kernel + guests:
+            status = pathlib.Path(f"/proc/{pid}/status").read_text()
+            assert re.search(r"^CapEff:\s+0+$", status, re.M) and re.search(r"^NoNewPrivs:\s+1$", status, re.M), pid
+            assert os.listdir(f"/proc/{pid}/root/") == [], f"{pid} sees files"
+        assert re.search(r"^Seccomp:\s+2$", pathlib.Path(f"/proc/{kernel[0]}/status").read_text(), re.M)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_crash_is_reported_and_ends_the_sandbox(ward, tmp_path):
+    path = tmp_path / "report.json"
+    process = ward.start(*KERNEL, "--json", path, "--", "sleep", "30")
+    try:
+        for _ in range(100):
+            kernel = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()
+            if kernel and len(os.listdir(f"/proc/{kernel[0]}/task")) > 3:
+                break
+            time.sleep(0.05)
+        done = subprocess.run(["gdb", "-p", kernel[0], "-batch", "-ex", "set $rip=0", "-ex", "detach"], capture_output=True)
+        if done.returncode:
+            pytest.skip("no gdb here to make it fault")
+        process.wait(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    r = json.loads(path.read_text())
+    assert (r["cause"], r["exit_status"]) == ("signaled", 128 + signal.SIGSEGV)
+    assert "kernel process crashed" in r["detail"]
+    assert not os.path.exists(f"/proc/{kernel[0]}")
+
+
+def test_attacks_on_the_tier_itself(ward):
+    done = ward(*KERNEL, "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_hostile")
+    lines = dict(line.rsplit(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+    assert done.stdout.endswith("still here\n") and done.returncode == 0, done.stderr
+    for name in ("old door", "x32 numbers", "into the shim", "forged calls", "racing arguments", "native descriptors"):
+        assert lines[name] == "0", lines
+    for name in ("without shim", "over the shim", "without slots", "forged frame", "bad stack"):
+        assert lines[name].startswith("signal"), lines
+
+
+def test_random_calls(ward):
+    done = ward(*KERNEL, "--timeout", "60s", "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_fuzz", "4", "6")
+    assert done.stdout.endswith("still here after some rounds\n") and done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("args,words", [
+    (["--keep"], "--keep is not supported by the kernel tier"),
+    (["--net", "host"], "--net host is not possible in the kernel tier"),
+])
+def test_what_it_does_not_do(ward, args, words):
+    done = ward(*KERNEL, *args, "--", "true")
+    assert done.returncode == 125 and words in done.stderr and done.stderr.count("\n") == 1
