@@ -111,19 +111,21 @@ static int fetch_package(struct work *w, struct err *e)
 static int copy_file(const char *from, const char *to, struct sha256 *sum, struct err *e)
 {
 	own_fd int in = host_open(from, O_RDONLY, 0), out = -1;
-	static char data[CHUNK];
+	own_mem char *data = malloc(CHUNK);
 	struct stat st;
 	ssize_t n;
 
 	if (in < 0)
 		return err_set(e, -in, "opening %s", from);
+	if (!data)
+		return err_set(e, ENOMEM, "copying %s", from);
 	if (fstat(in, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > KERNEL_BYTES_MAX)
 		return err_say(e, EINVAL, "%s is not a kernel: a file of at most %lld MiB", from,
 			KERNEL_BYTES_MAX >> 20);
 	out = host_open(to, O_WRONLY | O_CREAT | O_EXCL, 0644);
 	if (out < 0)
 		return err_set(e, -out, "making %s", to);
-	while ((n = read(in, data, sizeof(data))) > 0) {
+	while ((n = read(in, data, CHUNK)) > 0) {
 		int r = host_write_all(out, data, (size_t)n);
 
 		if (r < 0)

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/prctl.h>
@@ -52,13 +53,13 @@ static int on_dial(void *arg, uint32_t port)
 /* In a child: 0 when the guest called. */
 static int boot(const struct vm_trial *q, struct err *e)
 {
-	static struct trial t;
+	struct trial *t = calloc(1, sizeof(*t)); /* the child's end frees it */
 	struct machine_config c = { .kvm = q->kvm,
 		.memory_bytes = (uint64_t)TRIAL_MEMORY_MIB << 20,
 		.cpus = 1,
 		.plain_fpu = q->plain_fpu,
 		.console = on_console,
-		.arg = &t };
+		.arg = t };
 	struct boot_request b = {
 		.kernel = q->kernel,
 		.initrd = q->initrd,
@@ -67,20 +68,20 @@ static int boot(const struct vm_trial *q, struct err *e)
 		.cmdline =
 			"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable ward.trial=1"
 	};
-	int r = machine_create(&t.machine, &c, e);
+	int r = t ? machine_create(&t->machine, &c, e) : err_set(e, ENOMEM, "a trial machine");
 
 	if (r < 0)
 		return r;
-	vsock_init(&t.vsock, VM_CID, &t.machine.events, on_dial, &t, &t.machine.mem, machine_raise,
-		machine_place(&t.machine, 0));
-	r = machine_attach(&t.machine, &t.vsock.dev, e);
+	vsock_init(&t->vsock, VM_CID, &t->machine.events, on_dial, t, &t->machine.mem,
+		machine_raise, machine_place(&t->machine, 0));
+	r = machine_attach(&t->machine, &t->vsock.dev, e);
 	if (r == 0)
-		r = machine_boot(&t.machine, &b, e);
+		r = machine_boot(&t->machine, &b, e);
 	if (r == 0)
-		r = machine_run(&t.machine, e);
-	if (r == 0 && !t.called)
+		r = machine_run(&t->machine, e);
+	if (r == 0 && !t->called)
 		r = err_say(e, EIO, "the guest ended before it came up: %s; its last words: %s",
-			t.machine.why, console_words(&t.console));
+			t->machine.why, console_words(&t->console));
 	return r;
 }
 
