@@ -197,7 +197,11 @@ static size_t pass_body(struct conn *c, const char *data, size_t len)
 
 		if (r == H1_DATA) {
 			body_deliver(q, piece, n);
-			continue;
+			if (c->body_chunked || c->body_left)
+				continue;
+			/* Also when the handler has just paused it: no byte follows that would
+			 * bring us here again. */
+			r = H1_END;
 		}
 		if (r == H1_END)
 			body_arrived(c);

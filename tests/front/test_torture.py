@@ -218,6 +218,17 @@ def test_slow_uploads_do_not_stop_others(client, box):
     assert client.call("GET", "/files?path=/tmp/slow", headers=box["headers"])[1] == b"0123456789"
 
 
+def test_input_that_waits_at_its_very_end(client, box):
+    """A body with a length whose last bytes must wait for the process to read."""
+    start = json.dumps({"args": ["sh", "-c", "sleep 1; wc -c"], "stdin": True, "detach": True}).encode()
+    base = "/ward/v1/sandboxes/" + box["id"]
+    pid = json.loads(client.call("POST", base + "/exec", start)[1])["pid"]
+    assert client.call("POST", f"{base}/stdin/{pid}?close=1", b"x" * 500_000, {"Content-Type": "application/octet-stream"})[0] == 204
+    deadline = time.monotonic() + 20
+    while b"500000" not in client.call("GET", f"{base}/logs/{pid}?follow=0")[1]:
+        assert time.monotonic() < deadline
+
+
 def test_a_bomb_fills_a_file_and_not_the_daemon(daemon, client, box):
     squeeze = zlib.compressobj(9, zlib.DEFLATED, 31)
     bomb = b"".join([*(squeeze.compress(bytes(1 << 20)) for _ in range(200)), squeeze.flush()])
