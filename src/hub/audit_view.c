@@ -30,6 +30,7 @@ struct view {
 	char **lines; /* a ring of @limit */
 	uint64_t seen;
 	char (*ids)[ID_LEN + 1]; /* of the tenant's sandboxes; open addressing */
+	unsigned id_count;
 	struct err e;
 };
 
@@ -43,6 +44,32 @@ static unsigned slot_of(const struct view *v, const char *id)
 	while (v->ids[h][0] && !str_eq(v->ids[h], id))
 		h = (h + 1) % OWN_IDS_MAX;
 	return h;
+}
+
+/* The newest are what a view shows: when there are too many, the old ones are forgotten. */
+static void add_id(struct view *v, const char *id)
+{
+	char *at = v->ids[slot_of(v, id)];
+
+	if (at[0])
+		return;
+	if (v->id_count >= OWN_IDS_MAX / 4 * 3) {
+		memset(v->ids, 0, OWN_IDS_MAX * sizeof(*v->ids));
+		v->id_count = 0;
+		at = v->ids[slot_of(v, id)];
+	}
+	str_copy(at, ID_LEN + 1, id);
+	v->id_count++;
+}
+
+/* A supervisor's line may stand before the daemon's that says whose it is: ids come first. */
+static bool is_own(struct view *v, const char *text, size_t len);
+
+static int each_id(void *arg, const char *text, size_t len, const struct audit_line *line)
+{
+	if (line)
+		is_own(arg, text + line->members_at, len - line->members_at);
+	return 0;
 }
 
 /* The value of a member that json_str() wrote: our own lines, whose form is known. */
@@ -75,7 +102,7 @@ static bool is_own(struct view *v, const char *text, size_t len)
 		if (!str_eq(tenant, v->tenant))
 			return false;
 		if (has_id)
-			str_copy(v->ids[slot_of(v, id)], ID_LEN + 1, id);
+			add_id(v, id);
 		return true;
 	}
 	return has_id && v->ids[slot_of(v, id)][0];
@@ -106,8 +133,10 @@ static void read_log(void *arg)
 	if (!v->lines || !v->ids) {
 		err_set(&v->e, ENOMEM, "reading the audit log");
 	} else if (state_open_existing(v->state_dir, &fd, &v->e) == 0) {
-		int r = audit_each(fd, each_line, v, &v->e);
+		int r = v->all ? 0 : audit_each(fd, each_id, v, &v->e);
 
+		if (r == 0)
+			r = audit_each(fd, each_line, v, &v->e);
 		if (r < 0 && !v->e.code)
 			err_set(&v->e, -r, "reading the audit log");
 	}

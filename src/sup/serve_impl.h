@@ -178,8 +178,13 @@ int defaults_set(struct defaults *d, const char *const *env, const char *user, c
 void defaults_done(struct defaults *d);
 void put_limits(struct msg *m, const struct plan_limits *l);
 
-/* serve_proc.c */
+/* serve_start.c */
 int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size_t len);
+
+/* serve_proc.c */
+void proc_free(struct serve *s, struct proc *p);
+/* @c receives its output from byte @from on. */
+void proc_add_output(struct proc *p, struct call *c, uint64_t from, uint32_t window);
 int proc_attach(struct serve *s, const struct frame *f, const struct ctl_fields *v);
 int proc_input(struct serve *s, const struct frame *f, const struct ctl_fields *v);
 struct proc *proc_find(struct serve *s, const struct ctl_fields *v);

@@ -271,7 +271,7 @@ def test_a_storm(hub, seed):
     for box in known:
         usable(h, box)
     text = h("text")["text"]
-    live = len(h.list(f"states={0x7f}", "limit=100"))
+    live = len(h.all(f"states={0x7f}"))
     assert f'ward_tenant_sandboxes{{tenant="default"}} {live}' in text  # what is counted is what is there
 
 

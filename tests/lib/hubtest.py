@@ -91,6 +91,16 @@ class Hub:
     def list(self, *words):
         return self("list", *words)["list"]
 
+    def all(self, *words):
+        """Every page of a list."""
+        found, token = [], ""
+        while True:
+            page = self("list", *words, f"token={token}")
+            found += page["list"]
+            token = page["token"]
+            if not token:
+                return found
+
     def quit(self, everything=False, may_die=False):
         """Ends the daemon in an orderly way; its sandboxes too, if told so. True: it did not die on the way."""
         with contextlib.suppress(*([Gone] if may_die else [])):
@@ -144,7 +154,7 @@ def hub(state):
         if one.process.poll() is None:
             one.kill()
     last = Hub(state, tier=None).ready()
-    until(lambda: set(supervisors(state)) <= {b["id"] for b in last.list("all=1", "states=127")}, "strays to be stopped")
+    until(lambda: set(supervisors(state)) <= {b["id"] for b in last.all("all=1", "states=127")}, "strays to be stopped")
     last.quit(everything=True)
     until(lambda: not supervisors(state), "supervisors to end")
     for name in (state / "run").iterdir():
