@@ -240,7 +240,8 @@ void front_request(void *front, struct wire_req *q)
 		return;
 	}
 	where_find(&w, wire_header(q, "E2b-Sandbox-Id"), wire_header(q, "E2b-Sandbox-Port"),
-		wire_authority(q), wire_path(q), call_query(c, "signature") != NULL);
+		wire_authority(q), wire_path(q),
+		call_query(c, "signature") || wire_header(q, "X-Access-Token"));
 	c->port = w.port;
 	memcpy(c->id, w.id, sizeof(c->id));
 	if (!hub_is_ready(f->hub) && w.kind != WHERE_CONTROL) {

@@ -63,6 +63,8 @@ static void test_where(void **state)
 		{ NULL, NULL, NULL, "/files", true, WHERE_SIGNED, "", 0 },
 		{ NULL, NULL, "localhost", "/files", false, WHERE_CONTROL, "", 0 },
 		{ NULL, NULL, "localhost", "/file", true, WHERE_CONTROL, "", 0 },
+		{ NULL, NULL, "localhost", "/health", true, WHERE_SIGNED, "", 0 },
+		{ NULL, NULL, "localhost", "/health", false, WHERE_CONTROL, "", 0 },
 		{ "abcdefghijkl", "49983", "x", "/", false, WHERE_SANDBOX, "abcdefghijkl", 49983 },
 		{ "abcdefghijkl-c1", "80", "x", "/", false, WHERE_SANDBOX, "abcdefghijkl", 80 },
 		{ "i0123456789abcdefghij", "80", "x", "/", false, WHERE_SANDBOX, "", 80 },

@@ -70,7 +70,7 @@ void front_metrics(struct call *c)
 /* Alive: this thread answers. */
 void front_health(struct call *c)
 {
-	wire_reply(c->q, 200, "text/plain", "ok\n", 3);
+	wire_reply(c->q, 200, "application/json", "{\"status\":\"ok\"}\n", 16);
 }
 
 /* Ready: what was found at the start is known, and nobody has said stop. */

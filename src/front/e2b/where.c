@@ -67,7 +67,7 @@ static void bad(struct where *w, const char *why)
 }
 
 void where_find(struct where *ret, const char *id, const char *port, const char *host,
-	const char *path, bool has_signature)
+	const char *path, bool has_secret)
 {
 	int r;
 
@@ -85,5 +85,7 @@ void where_find(struct where *ret, const char *id, const char *port, const char 
 	if (r < 0)
 		bad(ret, "the host name holds no port and sandbox id");
 	else if (r == 0)
-		ret->kind = has_signature && str_eq(path, "/files") ? WHERE_SIGNED : WHERE_CONTROL;
+		ret->kind = has_secret && (str_eq(path, "/files") || str_eq(path, "/health"))
+				    ? WHERE_SIGNED
+				    : WHERE_CONTROL;
 }

@@ -14,7 +14,7 @@ enum { PORT_ENVD = 49983, PORT_INTERPRETER = 49999 };
 enum where_kind {
 	WHERE_CONTROL, /* the daemon itself */
 	WHERE_SANDBOX, /* a port of a sandbox */
-	WHERE_SIGNED,  /* a signed address of a file, whose sandbox the signature must tell */
+	WHERE_SIGNED,  /* an address of a file, whose sandbox its signature or token must tell */
 	WHERE_BAD,     /* it says half of what it must, or something that is no id or port */
 };
 
@@ -28,10 +28,11 @@ struct where {
 /*
  * @id, @port: the headers E2b-Sandbox-Id and -Port, NULL when absent; @host: the Host, or
  * :authority;
- * @path without its query; @has_signature: the query has a `signature`.
+ * @path without its query; @has_secret: there is a `signature` in the query, or a token (clients
+ * before 2.9 send no more than that with files).
  */
 void where_find(struct where *ret, const char *id, const char *port, const char *host,
-	const char *path, bool has_signature);
+	const char *path, bool has_secret);
 
 /*
  * Copies a sandbox id out of @text, without the "-CLIENT" that old clients append. "" when it is
