@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tests/kernel/fuzz.c - random calls with random and hostile arguments, from several processes, while a
- * thread changes the memory that they point at: fuzz PROCESSES SECONDS.
+ * tests/kernel/fuzz.c - random calls with random and hostile arguments, from several processes,
+ * while a thread changes the memory that they point at: fuzz PROCESSES SECONDS.
  */
 #include <pthread.h>
 #include <signal.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tests/kernel/hostile.c - what a guest can try against the kernel tier itself. Each attempt runs in a
- * child; the program says how it ended and must still be there at the end.
+ * tests/kernel/hostile.c - what a guest can try against the kernel tier itself. Each attempt runs
+ * in a child; the program says how it ended and must still be there at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +28,10 @@ static long int80(long nr, long arg)
 {
 	long r;
 
-	__asm__ volatile("int $0x80" : "=a"(r) : "a"(nr), "b"(arg) : "memory", "r8", "r9", "r10", "r11");
+	__asm__ volatile("int $0x80"
+			 : "=a"(r)
+			 : "a"(nr), "b"(arg)
+			 : "memory", "r8", "r9", "r10", "r11");
 	return r;
 }
 
@@ -48,10 +51,11 @@ static long jump(uintptr_t at, long nr, long a, long b, long c)
 	long r;
 
 	/* The code after it returns somewhere of its own choosing; a fault ends the child. */
-	__asm__ volatile("call *%5"
-			 : "=a"(r)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(at)
-			 : "rcx", "r8", "r9", "r10", "r11", "rbx", "r12", "r13", "r14", "r15", "memory");
+	__asm__ volatile(
+		"call *%5"
+		: "=a"(r)
+		: "a"(nr), "D"(a), "S"(b), "d"(c), "r"(at)
+		: "rcx", "r8", "r9", "r10", "r11", "rbx", "r12", "r13", "r14", "r15", "memory");
 	return r;
 }
 
@@ -166,7 +170,8 @@ static int bad_stack(void)
 	signal(SIGUSR1, nothing);
 	pid_t me = getpid();
 
-	__asm__ volatile("mov %0, %%edi\n mov $10, %%esi\n mov $62, %%eax\n mov $0x1000, %%rsp\n syscall\n ud2\n"
+	__asm__ volatile("mov %0, %%edi\n mov $10, %%esi\n mov $62, %%eax\n mov $0x1000, %%rsp\n "
+			 "syscall\n ud2\n"
 			 :
 			 : "r"((int)me)
 			 : "memory");

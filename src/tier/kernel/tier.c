@@ -267,7 +267,8 @@ static void read_report(const struct kbox *b, struct usage *usage)
 	memcpy(&copy, b->report, sizeof(copy));
 	usage->pids_refused = copy.pids_refused;
 	if (usage->pids_peak != UINT64_MAX)
-		usage->pids_peak = copy.tasks_peak; /* the guest's, not the kernel process's threads */
+		usage->pids_peak =
+			copy.tasks_peak; /* the guest's, not the kernel process's threads */
 	usage->disk_full |= copy.disk_full;
 	for (unsigned i = 0; i < copy.unknown_count && i < UNKNOWN_CALLS_MAX; i++) {
 		const struct sys_row *row = sys_row(copy.unknown[i].nr);

@@ -319,8 +319,9 @@ SYSCALL4(pidfd_send_signal, int, fd, int, sig, gva_t, uinfo, unsigned, flags)
 }
 
 /*
- * Frames that we built return through the shim. Who calls this by itself (a runtime with a restorer of
- * its own, a checkpoint that is restored) has a frame at its stack pointer, which only the shim can see.
+ * Frames that we built return through the shim. Who calls this by itself (a runtime with a restorer
+ * of its own, a checkpoint that is restored) has a frame at its stack pointer, which only the shim
+ * can see.
  */
 SYSCALL0(rt_sigreturn)
 {
