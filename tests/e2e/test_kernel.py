@@ -28,7 +28,7 @@ SCRIPTS = [
     ("links", "cd /tmp && echo x > f && ln f g && ln -s f h && stat -c %h f && cat h", "2\nx\n"),
     ("tar", "cd /tmp && mkdir d && echo a > d/a && tar czf d.tgz d && rm -r d && tar xzf d.tgz && cat d/a", "a\n"),
     ("awk and sed", "echo a,b | sed s/a/x/ | awk -F, '{print $2 $1}'", "bx\n"),
-    ("users", "id -u; su -s /bin/sh nobody -c 'id -un; echo x > /etc/x' 2>/dev/null; echo $?", "0\nnobody\n2\n"),
+    ("users", "id -u; setpriv --reuid=65534 --clear-groups sh -c 'id -u; echo x > /etc/x' 2>/dev/null; echo $?", "0\n65534\n2\n"),
     ("proc", "cat /proc/self/comm; test -d /proc/$$/fd && echo fd", "cat\nfd\n"),
     ("compiler", "cd /tmp && printf 'int puts(const char*);int main(){puts(\"built\");}' > a.c && gcc a.c -o a && ./a", "built\n"),
     ("make", "cd /tmp && for i in 1 2 3 4; do echo \"int f$i;\" > $i.c; done; printf 'all: 1.o 2.o 3.o 4.o\\n' > Makefile; "
@@ -75,6 +75,12 @@ def test_same_answers_as_outside(ward):
     script = "uname -sm; umask; ulimit -n; pwd; echo $$ > /dev/null; ls -d /proc/self/fd/0; test -t 0; echo $?"
     inside = ward(*KERNEL, "--", "sh", "-c", script).stdout.splitlines()
     assert inside[0] == "Linux x86_64" and inside[1] == "0022" and inside[-1] == "1"
+
+
+def test_what_policy_picks_for_code_that_nobody_vouches_for(ward, tmp_path):
+    path = tmp_path / "report.json"
+    assert ward("run", "--json", path, "--", "true").returncode == 0
+    assert json.loads(path.read_text())["tier"] == "kernel"
 
 
 def test_pid_1_is_the_agent(ward):

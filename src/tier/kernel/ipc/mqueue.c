@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tier/kernel/ipc/ipc.h"
@@ -41,7 +42,6 @@ struct mqueue {
 	uint64_t count, bytes;
 	struct mq_msg *first; /* highest priority first, oldest of it first */
 	struct wait_queue wait;
-	uint32_t readers; /* blocked in receive: then nobody is notified */
 	struct proc *notify;
 	int32_t notify_how, notify_sig;
 	uint64_t notify_value;
@@ -274,11 +274,18 @@ static long mq_block(struct task *task, struct mqueue *q, struct file *f, bool r
 	r = wait_on(task, &q->wait, reader ? POLLIN : POLLOUT);
 	if (r == 0)
 		r = wait_block(task);
-	if (r == SYS_BLOCK && reader) {
-		q->readers++;
-		task->call.u[0] = 1; /* counted until it comes back */
-	}
+	task->call.u[0] = reader; /* has_reader() looks */
 	return r;
+}
+
+/* Somebody waits in receive: then the message is theirs, and nobody is notified. */
+static bool has_reader(const struct mqueue *q)
+{
+	for (struct wait_entry *e = q->wait.first; e; e = e->next) {
+		if (e->task && e->task->call.nr == SYS_mq_timedreceive && e->task->call.u[0])
+			return true;
+	}
+	return false;
 }
 
 static void mq_notify_now(struct mqueue *q)
@@ -341,7 +348,7 @@ SYSCALL5(mq_timedsend, int32_t, fd, gva_t, data, uint64_t, len, uint32_t, prio, 
 	m->prio = prio;
 	m->len = (uint32_t)len;
 	insert(q, m);
-	if (q->count == 1 && q->readers == 0 && q->notify) {
+	if (q->count == 1 && q->notify && !has_reader(q)) {
 		q->notify_by.pid = task->proc->pid;
 		q->notify_by.uid = task->cred->uid;
 		mq_notify_now(q);
@@ -363,10 +370,6 @@ SYSCALL5(mq_timedreceive, int32_t, fd, gva_t, data, uint64_t, len, gva_t, uprio,
 	q = mq_of(task, fd, &f);
 	if (!q || !file_readable(f))
 		return -EBADF;
-	if (task->call.u[0]) {
-		task->call.u[0] = 0;
-		q->readers--;
-	}
 	if (len < (uint64_t)q->size)
 		return -EMSGSIZE;
 	m = q->first;

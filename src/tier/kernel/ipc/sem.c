@@ -26,7 +26,6 @@ enum { CMD_GETPID = 11, CMD_GETVAL = 12, CMD_GETALL = 13, CMD_GETNCNT = 14, CMD_
 struct sem {
 	uint16_t value;
 	int32_t pid;
-	uint32_t wait_up, wait_zero; /* GETNCNT, GETZCNT */
 };
 
 struct sem_set {
@@ -212,21 +211,18 @@ static int check_ops(const struct sem_set *set, const struct gsembuf *ops, unsig
 	return 0;
 }
 
-/* In the wait: counted for GETNCNT and GETZCNT while it lasts. u[1]: 1 + semaphore, u[2]: for zero
+/* Who sleeps says what for (see sem_wait()): counting them needs no book that a kill could spoil.
  */
-static void count_wait(struct sem_set *set, struct call *c, int by)
+static long count_waiting(const struct sem_set *set, int32_t num, bool zero)
 {
-	struct sem *x;
+	long n = 0;
 
-	if (!c->u[1] || c->u[1] > set->n)
-		return;
-	x = &set->sems[c->u[1] - 1];
-	if (c->u[2])
-		x->wait_zero += (uint32_t)by;
-	else
-		x->wait_up += (uint32_t)by;
-	if (by < 0)
-		c->u[1] = 0;
+	for (struct wait_entry *e = set->o.wait.first; e; e = e->next) {
+		const struct call *c = e->task ? &e->task->call : NULL;
+
+		n += c && c->u[1] == 1 + (uint64_t)num && (c->u[2] != 0) == zero;
+	}
+	return n;
 }
 
 static long sem_wait(struct task *task, struct sem_set *set, const struct gsembuf *op)
@@ -239,7 +235,6 @@ static long sem_wait(struct task *task, struct sem_set *set, const struct gsembu
 	if (r == SYS_BLOCK) {
 		c->u[1] = 1 + (uint64_t)op->num;
 		c->u[2] = op->op == 0;
-		count_wait(set, c, 1);
 		return r;
 	}
 	return r == -ETIMEDOUT ? -EAGAIN : r == -ERESTARTSYS ? -EINTR : r;
@@ -268,7 +263,6 @@ static long semop_common(struct task *task, int32_t id, gva_t uops, uint64_t n)
 	set = (struct sem_set *)ipc_find(task, IPC_SEM, id, want, &r);
 	if (!set)
 		return task->call.first ? r : -EIDRM;
-	count_wait(set, &task->call, -1);
 	r = check_ops(set, ops, (unsigned)n);
 	if (r < 0)
 		return r;
@@ -397,9 +391,9 @@ static long sem_one(struct task *task, struct sem_set *set, int32_t num, int cmd
 	case CMD_GETPID:
 		return x->pid;
 	case CMD_GETNCNT:
-		return x->wait_up;
+		return count_waiting(set, num, false);
 	case CMD_GETZCNT:
-		return x->wait_zero;
+		return count_waiting(set, num, true);
 	default:
 		x->value = (uint16_t)v;
 		x->pid = task->proc->pid;

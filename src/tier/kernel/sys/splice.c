@@ -193,8 +193,9 @@ SYSCALL4(vmsplice, int32_t, fd, gva_t, iov, uint64_t, count, uint32_t, flags)
 		r = 0;
 	else
 		r = file_writable(f) ? f->ops->write(f, &io, &pos) : f->ops->read(f, &io, &pos);
-	if (r == -EAGAIN)
-		r = wait_for(task, f, file_writable(f) ? POLLOUT : POLLIN, flags);
+	/* Unlike splice, it looks at its own flag only, not at O_NONBLOCK. */
+	if (r == -EAGAIN && !(flags & FLAG_NONBLOCK))
+		r = file_wait(task, f, file_writable(f) ? POLLOUT : POLLIN);
 	uio_done(&io);
 	return r;
 }

@@ -17,6 +17,9 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#ifdef __GLIBC__
+#include <sys/rseq.h>
+#endif
 #include <sys/syscall.h>
 
 #include "base/ckd.h"
@@ -149,6 +152,10 @@ static void zygote_main(struct kernel *k, int sock)
 	close(1);
 	close(2);
 	prctl(PR_SET_NAME, "guest", 0, 0, 0);
+#ifdef __GLIBC__
+	/* Its words lie in memory that goes. */
+	syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, 32, 1, RSEQ_SIG);
+#endif
 	syscall(SYS_set_robust_list, NULL, 24);
 	syscall(SYS_set_tid_address, NULL);
 	/* On the slot's stack, since this one goes. */

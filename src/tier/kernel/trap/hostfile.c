@@ -209,6 +209,14 @@ static int hf_show(struct file *f, char *buf, size_t cap)
 	return str_copy(buf, cap, "anon_inode:[host]");
 }
 
+/* Opened with O_TRUNC by way of /dev/stdout. */
+static int hf_truncate(struct file *f, int64_t size)
+{
+	if (!end_of(f)->regular)
+		return 0;
+	return ftruncate(end_of(f)->watch.fd, size) < 0 ? -errno : 0;
+}
+
 static const struct file_ops hostfile_ops = {
 	.name = "host",
 	.read = hf_read,
@@ -217,8 +225,49 @@ static const struct file_ops hostfile_ops = {
 	.poll = hf_poll,
 	.ioctl = hf_ioctl,
 	.mmap = hf_mmap,
+	.truncate = hf_truncate,
 	.release = hf_release,
 	.show = hf_show,
+};
+
+/* The inode has a copy of the descriptor, so that /dev/stdout and /proc/self/fd/1 can be opened. */
+static int inode_fd(struct inode *i)
+{
+	return (int)(intptr_t)i->priv - 1;
+}
+
+static int host_inode_open(struct inode *i, struct file *f, struct task *t)
+{
+	int have = fcntl(inode_fd(i), F_GETFL), fd;
+	unsigned want = f->flags & O_ACCMODE;
+	struct host_end *h;
+
+	if (have < 0)
+		return -ENXIO;
+	if ((have & O_ACCMODE) != O_RDWR && (unsigned)(have & O_ACCMODE) != want)
+		return -EACCES;
+	fd = fcntl(inode_fd(i), F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return -ENFILE;
+	h = end_create(f->k, fd);
+	if (!h) {
+		close(fd);
+		return -ENOMEM;
+	}
+	f->ops = &hostfile_ops;
+	f->priv = h;
+	return 0;
+}
+
+static void host_inode_release(struct inode *i)
+{
+	if (inode_fd(i) >= 0)
+		close(inode_fd(i));
+}
+
+static const struct inode_ops host_inode_ops = {
+	.open = host_inode_open,
+	.release = host_inode_release,
 };
 
 struct file *hostfile_create(struct kernel *k, int fd, unsigned flags)
@@ -237,6 +286,8 @@ struct file *hostfile_create(struct kernel *k, int fd, unsigned flags)
 		st.st_mode = (st.st_mode & S_IFMT) | 0600;
 	i = inode_anon(k, st.st_mode);
 	if (i) {
+		i->ops = &host_inode_ops;
+		i->priv = (void *)(intptr_t)(fcntl(fd, F_DUPFD_CLOEXEC, 0) + 1);
 		if (S_ISCHR(st.st_mode))
 			i->rdev = isatty(fd) ? 0x8800 : st.st_rdev;
 		if (h->regular)
