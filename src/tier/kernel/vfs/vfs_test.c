@@ -331,7 +331,9 @@ static void test_binds(void **state)
 	make_layers(layers);
 	host_dir("rw");
 	host_file("rw/f", "host", 0644);
-	binds[0] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/rw", false, false, false };
+	/* As a detached mount is: for walking only. */
+	binds[0] = (struct vfs_bind){ openat(host_open_dir("rw"), ".", O_PATH | O_CLOEXEC),
+		"/mnt/rw", false, false, false };
 	binds[1] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/ro", true, false, false };
 	binds[2] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/over", false, true, false };
 	start(layers, 2, binds, 3);
@@ -347,6 +349,7 @@ static void test_binds(void **state)
 	assert_int_equal(CALL(rename, P("/mnt/rw/new"), P2("/mnt/rw/dir/newer")), 0);
 	assert_string_equal(read_file("/mnt/rw/dir/newer"), "made");
 	assert_true(lists("/mnt/rw/dir", "newer"));
+	assert_true(lists("/mnt/rw", "dir"));
 	assert_int_equal(CALL(rename, P("/mnt/rw/f"), P2("/f")), -EXDEV);
 	assert_int_equal(CALL(symlink, P("../../../../etc/passwd"), P2("/mnt/rw/out")), 0);
 	assert_int_equal(open_at("/mnt/rw/out", O_RDONLY), -ENOENT); /* the guest's own /etc */
