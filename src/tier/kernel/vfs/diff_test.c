@@ -424,6 +424,38 @@ static void run_seed(uint64_t seed)
 	}
 }
 
+/* Every other seed is an ordinary user, among things that are root's. */
+static void become_user(void)
+{
+	static const struct {
+		const char *path;
+		unsigned mode;
+		bool dir;
+	} things[] = { { "a", 0644, false }, { "b", 0755, true }, { "b/a", 0600, false },
+		{ "d", 01777, true }, { "d/a", 0666, false }, { "d/b", 0700, true } };
+	struct cred *c = me->cred;
+
+	for (size_t i = 0; i < ARRAY_LEN(things); i++) {
+		set_path(things[i].path, false);
+		if (things[i].dir)
+			compare("mkdir", NATIVE(mkdir, npath, 0700), OURS(mkdir, gpath.v, 0700));
+		else
+			compare("mknod", NATIVE(mknod, npath, S_IFREG | 0600, 0),
+				OURS(mknod, gpath.v, S_IFREG | 0600, 0));
+		compare("chmod", NATIVE(chmod, npath, things[i].mode),
+			OURS(chmod, gpath.v, things[i].mode));
+	}
+	set_path("/w", false);
+	compare("chmod", NATIVE(chmod, npath, 0777), OURS(chmod, gpath.v, 0777));
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || setresgid(1000, 1000, 1000) < 0 ||
+		setresuid(1000, 1000, 1000) < 0)
+		_exit(2);
+	c->uid = c->euid = c->suid = c->fsuid = 1000;
+	c->gid = c->egid = c->sgid = c->fsgid = 1000;
+	c->group_count = 0;
+	c->cap_effective = c->cap_permitted = 0;
+}
+
 static int child(const char *place, int store, uint64_t seed)
 {
 	struct vfs_setup setup = { 0 };
@@ -448,6 +480,8 @@ static int child(const char *place, int store, uint64_t seed)
 	set_path("/w", false);
 	OURS(mkdir, gpath.v, 0755);
 	OURS(chdir, gpath.v);
+	if (seed % 2)
+		become_user();
 	run_seed(seed);
 	procs_done(&g->k);
 	vfs_done(&g->k);
@@ -469,6 +503,7 @@ static int one_seed(uint64_t seed)
 	assert_non_null(mkdtemp(place));
 	assert_non_null(mkdtemp(shelf));
 	assert_int_equal(chmod(place, 0755), 0);
+	assert_int_equal(chmod(shelf, 0777), 0); /* the test itself becomes a user */
 	store = open(shelf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	fflush(stdout);
 	pid = fork();

@@ -308,7 +308,7 @@ int step_to_last(struct step *s)
 	}
 	if (!S_ISDIR(s->at.dentry->inode->mode))
 		return -ENOTDIR;
-	return 0;
+	return s->kind == LAST_ROOT ? 0 : inode_permission(s->task, s->at.dentry->inode, X_OK);
 }
 
 /* The last name itself, links followed or not. */
