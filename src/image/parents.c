@@ -27,6 +27,9 @@ int unpack_set_opaque(const struct unpack *u, int dir, struct err *e)
 {
 	const char *name = u->by_root ? "trusted.overlay.opaque" : "user.overlay.opaque";
 
+	/* The kernel tier's process has no capability, so it cannot see the trusted one. */
+	if (u->by_root && fsetxattr(dir, "user.overlay.opaque", "y", 1, 0) < 0 && errno != ENOTSUP)
+		return err_set(e, errno, "marking a folder as opaque with user.overlay.opaque");
 	if (fsetxattr(dir, name, "y", 1, 0) == 0)
 		return 0;
 	return err_set(e, errno,

@@ -77,6 +77,12 @@ def test_same_answers_as_outside(ward):
     assert inside[0] == "Linux x86_64" and inside[1] == "0022" and inside[-1] == "1"
 
 
+def test_what_policy_picks_for_code_that_nobody_vouches_for(ward, tmp_path):
+    path = tmp_path / "report.json"
+    assert ward("run", "--json", path, "--", "true").returncode == 0
+    assert json.loads(path.read_text())["tier"] == "kernel"
+
+
 def test_pid_1_is_the_agent(ward):
     assert ward(*KERNEL, "--", "cat", "/proc/1/comm").stdout == "ward-agent\n"
 

@@ -211,3 +211,42 @@ CASE(another_user)
 	need("chmod", chmod("private", 0));
 	say("root reads 0000", open("private", O_RDWR));
 }
+
+CASE(running_image)
+{
+	char buf[65536];
+	int in = need_fd("exe", open("/proc/self/exe", O_RDONLY)), out, status;
+	ssize_t n;
+	pid_t pid;
+
+	out = need_fd("copy", open("copy", O_WRONLY | O_CREAT, 0755));
+	while ((n = read(in, buf, sizeof(buf))) > 0)
+		need("write", write(out, buf, (size_t)n));
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		execl("./copy", "copy", "--list", NULL);
+		_exit(errno == ETXTBSY ? 9 : 8);
+	}
+	waitpid(pid, &status, 0);
+	say_n("exec of one that is open for writing", WEXITSTATUS(status));
+	close(out);
+	pid = fork();
+	if (pid == 0) {
+		/* Its only case sleeps: see below. */
+		execl("./copy", "copy", "sleeps", NULL);
+		_exit(8);
+	}
+	usleep(300000);
+	say("write to one that runs", open("copy", O_WRONLY));
+	say("truncate one that runs", truncate("copy", 0));
+	say("unlink it", unlink("copy"));
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+}
+
+CASE(sleeps)
+{
+	if (getenv("GUEST_TMP") && access("../running_image", F_OK) != 0)
+		sleep(5);
+}

@@ -347,6 +347,7 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 		return r;
 	k->report = b->report;
 	k->pids_limit = b->box.plan->limits.pids;
+	k->no_loopback = b->box.plan->net == NET_NONE;
 	r = kernel_init(k);
 	if (r < 0)
 		return err_set(e, -r, "making the kernel's tables");
@@ -392,6 +393,9 @@ void kbox_first(struct kbox *b, int channel)
 	int r, status;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	/* The keys of ward's terminal are ward's business: guests are in no group that they reach.
+	 */
+	setsid();
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_IGN);
 	umask(0);

@@ -8,7 +8,9 @@
  *        descriptor, and no path leads there.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "abi/newer.h"
 #include "base/own.h"
@@ -20,14 +22,37 @@
 
 enum { HANDOVER_MAX = 1 + KBOX_BINDS_MAX + MOUNTS_MAX + LAYERS_MAX + CGROUP_PARTS };
 
+/* A view is a place, not an open file; of a folder that is enough, a single file must be opened. */
+static int open_file(int *fd, bool writable)
+{
+	char path[64];
+	struct stat st;
+	int r = host_fstat(*fd, &st);
+
+	if (r < 0 || S_ISDIR(st.st_mode))
+		return r;
+	r = str_fmt(path, sizeof(path), "/proc/self/fd/%d", *fd);
+	if (r == 0)
+		r = host_open(path, writable ? O_RDWR : O_RDONLY, 0);
+	if (r < 0)
+		return r;
+	host_close(*fd);
+	*fd = r;
+	return 0;
+}
+
 static int view(
 	const char *path, bool recursive, bool writable, int user_ns, int *ret, struct err *e)
 {
 	uint64_t attrs = writable ? 0 : WARD_MOUNT_ATTR_RDONLY;
+	int r = user_ns == -2 ? view_own(path, attrs, ret, e)
+			      : view_host(path, recursive ? WARD_AT_RECURSIVE : 0, attrs, user_ns,
+					ret, e);
 
-	if (user_ns == -2)
-		return view_own(path, attrs, ret, e);
-	return view_host(path, recursive ? WARD_AT_RECURSIVE : 0, attrs, user_ns, ret, e);
+	if (r < 0)
+		return r;
+	r = open_file(ret, writable);
+	return r < 0 ? err_set(e, -r, "opening %s for the sandbox", path) : 0;
 }
 
 int kbox_views(struct kbox *b, int user_ns, struct err *e)

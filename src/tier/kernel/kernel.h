@@ -121,6 +121,7 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	uint32_t pids_limit; /* tasks; 0: none */
+	bool no_loopback;    /* not even a network of its own */
 };
 
 void kernel_lock(struct kernel *k);

@@ -264,12 +264,12 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 	struct buf *b = f->priv;
 	ssize_t n;
 
+	if (node(f->inode)->tid && !task_find(f->k, node(f->inode)->tid))
+		return -ESRCH;
 	/* Back at the start: a new moment (top and ps keep their files open). */
 	if (*pos == 0 && node(f->inode)->e->show && f->version++) {
 		struct proc_ctx c = ctx_of(f->k, node(f->inode), io->task);
 
-		if (node(f->inode)->tid && !c.t)
-			return -ESRCH;
 		buf_cut(b, 0);
 		node(f->inode)->e->show(&c, b);
 	}

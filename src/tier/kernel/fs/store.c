@@ -9,14 +9,11 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/str.h"
@@ -247,7 +244,9 @@ static bool map_all(struct inode *i)
 	unmap(n);
 	if (i->size > MAP_BYTES_MAX)
 		return false;
-	p = mmap(NULL, (size_t)i->size, PROT_READ, MAP_SHARED, n->fd, 0);
+	p = mmap(NULL, (size_t)i->size,
+		n->content == CONTENT_STORE ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, n->fd,
+		0);
 	if (p == MAP_FAILED)
 		return false;
 	n->map = p;
@@ -255,45 +254,13 @@ static bool map_all(struct inode *i)
 	return true;
 }
 
-/* What is not in memory is waited for without the lock, with a descriptor and memory of our own. */
-static ssize_t read_cold(struct file *f, struct uio *io, size_t len, int64_t off)
-{
-	int fd = fcntl(node_of(f->inode)->fd, F_DUPFD_CLOEXEC, 3);
-	char *buf = fd < 0 ? NULL : malloc(len);
-	ssize_t n = -ENOMEM;
-
-	if (buf) {
-		file_ref(f);
-		kernel_io_begin(f->k);
-		n = host_pread(fd, buf, len, off);
-		kernel_io_end(f->k);
-		if (n > 0)
-			n = uio_out(io, buf, (size_t)n);
-		file_unref(f);
-	}
-	free(buf);
-	if (fd >= 0)
-		close(fd);
-	return n;
-}
-
+/* Under the lock, also when the disk must be asked: whose call this is could end meanwhile. */
 static ssize_t read_chunk(struct file *f, struct uio *io, size_t len, int64_t off)
 {
-	struct node *n = node_of(f->inode);
 	char *buf = f->k->vfs->tree->buffer;
-	struct iovec v = { buf, len };
-	ssize_t got;
+	ssize_t got = host_pread(node_of(f->inode)->fd, buf, len, off);
 
-	if (n->content == CONTENT_LOWER) {
-		got = syscall(SYS_preadv2, n->fd, &v, 1, off, 0, RWF_NOWAIT);
-		if (got < 0 && (errno == EAGAIN || errno == EOPNOTSUPP))
-			return read_cold(f, io, len, off);
-	} else {
-		got = pread(n->fd, buf, len, off);
-	}
-	if (got <= 0)
-		return got < 0 ? -errno : 0;
-	return uio_out(io, buf, (size_t)got);
+	return got <= 0 ? got : uio_out(io, buf, (size_t)got);
 }
 
 static ssize_t read_by_chunks(struct file *f, struct uio *io, int64_t pos, size_t want)
@@ -336,7 +303,7 @@ ssize_t store_read(struct file *f, struct uio *io, int64_t *pos)
 			io->kernel_base += r;
 			io->left -= (size_t)r;
 		}
-	} else if (want >= MAP_FROM && n->content == CONTENT_STORE && map_all(i)) {
+	} else if (want >= MAP_FROM && map_all(i)) {
 		r = uio_out(io, (char *)n->map + *pos, want);
 	} else {
 		r = read_by_chunks(f, io, *pos, want);
@@ -382,6 +349,27 @@ static ssize_t write_by_chunks(struct file *f, struct uio *io, int64_t pos, size
 	return (ssize_t)done;
 }
 
+/*
+ * Over what is there already a large write is one copy, straight into a mapping. Where that stops
+ * (a hole that the full store cannot fill, or the guest's memory ends) the ordinary way goes on,
+ * and knows why.
+ */
+static ssize_t write_at(struct file *f, struct uio *io, int64_t at, size_t want)
+{
+	struct inode *i = f->inode;
+	ssize_t done = 0, r;
+
+	if (want >= MAP_FROM && !io->kernel_base && at + (int64_t)want <= i->size && map_all(i)) {
+		done = uio_in(io, (char *)node_of(i)->map + at, want);
+		if (done == (ssize_t)want)
+			return done;
+		if (done < 0)
+			done = 0;
+	}
+	r = write_by_chunks(f, io, at + done, want - (size_t)done);
+	return r < 0 && done ? done : r < 0 ? r : r + done;
+}
+
 ssize_t store_write(struct file *f, struct uio *io, int64_t *pos)
 {
 	struct inode *i = f->inode;
@@ -399,7 +387,7 @@ ssize_t store_write(struct file *f, struct uio *io, int64_t *pos)
 	opened = store_open(i, true);
 	if (opened < 0)
 		return opened;
-	r = write_by_chunks(f, io, at, (size_t)r);
+	r = write_at(f, io, at, (size_t)r);
 	if (r <= 0)
 		return r;
 	if (at + r > i->size)

@@ -246,7 +246,7 @@ int inet_bind(struct sock *s, struct task *t, const struct saddr *a)
 	}
 	if (s->family == AF_INET6 && is_v4(&addr) && s->v6only)
 		return -EINVAL;
-	if (!inet_addr_any(&addr) && !inet_addr_is_ours(&addr))
+	if (!inet_addr_any(&addr) && (s->k->no_loopback || !inet_addr_is_ours(&addr)))
 		return -EADDRNOTAVAIL;
 	if (port && port < PORT_PRIVILEGED && !task_capable(t, CAP_NET_BIND_SERVICE))
 		return -EACCES;
@@ -425,7 +425,7 @@ static int tcp_target(struct sock *s, const struct saddr *a, struct in6_addr *ad
 		return r;
 	if (inet_addr_any(addr))
 		*addr = is_v4(addr) || s->family == AF_INET ? lo4 : lo6;
-	if (!inet_addr_is_ours(addr))
+	if (s->k->no_loopback || !inet_addr_is_ours(addr))
 		return -ENETUNREACH;
 	if (is_v4(addr) && s->family == AF_INET6 && (s->v6only || (s->hashed && !covers(s, true))))
 		return -ENETUNREACH;

@@ -301,6 +301,8 @@ SYSCALL2(flock, int, fd, unsigned, op)
 	struct lock_range want = { .kind = LOCK_FLOCK, .owner = f, .end = INT64_MAX, .pid = -1 };
 	bool wait = !(op & LOCK_NB);
 
+	if (op & 32 /* LOCK_MAND: gone from Linux, and accepted there since */)
+		return 0;
 	op &= ~(unsigned)LOCK_NB;
 	if (op != LOCK_SH && op != LOCK_EX && op != LOCK_UN)
 		return -EINVAL;

@@ -50,6 +50,8 @@ void file_unref(struct file *f)
 		epoll_forget(f);
 	if (f->inode->locks)
 		locks_release(f);
+	if (f->flags & FILE_RUNS)
+		f->inode->writers++;
 	if (f->path.dentry && !(f->flags & O_PATH))
 		notify_file(f, file_writable(f) ? IN_CLOSE_WRITE : IN_CLOSE_NOWRITE);
 	if (f->ops && f->ops->release)

@@ -67,6 +67,8 @@ struct file_ops {
 	void (*walk)(struct file *f, struct walk *w); /* priv's fields */
 };
 
+enum { FILE_RUNS = 040 }; /* in file.flags: opened by vfs_open_exec(), see inode.writers */
+
 struct file {
 	unsigned refs;
 	const struct file_ops *ops;

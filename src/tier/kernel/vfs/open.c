@@ -302,8 +302,15 @@ int vfs_open_exec(struct task *t, int dirfd, const char *path, unsigned at_flags
 		r = -EACCES;
 	else
 		r = inode_permission(t, p.dentry->inode, X_OK);
+	if (r == 0 && p.dentry->inode->writers > 0)
+		r = -ETXTBSY;
 	if (r == 0)
 		r = vfs_open_path(t, p, O_RDONLY | O_CLOEXEC, true, ret);
+	if (r == 0) {
+		/* While the image runs nobody opens it to write; file_unref() takes this back. */
+		(*ret)->flags |= FILE_RUNS;
+		p.dentry->inode->writers--;
+	}
 	path_unref(p);
 	return r;
 }
