@@ -60,14 +60,14 @@ PYTHON = {
 
 @pytest.mark.parametrize("name,script,text", SCRIPTS, ids=[s[0] for s in SCRIPTS])
 def test_shell(ward, name, script, text):
-    done = ward(*KERNEL, "--", "bash", "-c", script)
+    done = ward(*KERNEL, "--net", "loopback", "--", "bash", "-c", script)
     assert (done.stdout, done.returncode) == (text, 0), done.stderr
 
 
 @pytest.mark.parametrize("name", PYTHON)
 def test_python(ward, name):
     program, text = PYTHON[name]
-    done = ward(*KERNEL, "--", "/usr/bin/python3", "-c", program)
+    done = ward(*KERNEL, "--net", "loopback", "--", "/usr/bin/python3", "-c", program)
     assert (done.stdout, done.returncode) == (text, 0), done.stderr
 
 
