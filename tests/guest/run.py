@@ -80,7 +80,7 @@ class Runner:
         return self.natives[key]
 
     def inside(self, tier, binary, cases=()):
-        argv = [str(self.build / "ward"), "--state-dir", str(self.state), "run", "--tier", tier, "--accept-risk", "guest tests",
+        argv = [str(self.build / "ward"), "--state-dir", str(self.state), "run", "--tier", tier, "--net", "loopback", "--accept-risk", "guest tests",
                 "--mount", f"{self.folder}:{INSIDE}:ro"]
         for key, value in ENV.items():
             argv += ["--env", f"{key}={value}"]
