@@ -326,3 +326,19 @@ CASE(reopen_by_proc)
 	B(readlink(path, link, sizeof(link) - 1) > 0);
 	B(strncmp(link, "pipe:[", 6) == 0);
 }
+
+CASE(reopen_without_partner)
+{
+	char path[64], b[4];
+	int p[2];
+
+	NEED(pipe(p));
+	write(p[1], "abc", 3);
+	close(p[1]);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", p[0]);
+	int r = open(path, O_RDONLY); /* never waits for a writer */
+	B(r >= 0);
+	R(read(r, b, 4));
+	R(read(r, b, 4));
+	io_show_poll("r", r);
+}

@@ -44,6 +44,8 @@ static bool room(struct walk *w, size_t len)
 
 static void raw(struct walk *w, void *p, size_t len)
 {
+	if (!len)
+		return;
 	if (w->mode == WALK_SAVE) {
 		if (!room(w, len))
 			return;

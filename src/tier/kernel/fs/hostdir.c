@@ -47,6 +47,7 @@ struct hnode {
 	struct inode *parent; /* a reference; NULL: the root */
 	char *name;           /* in the parent, when it was last seen */
 	int fd;               /* directories, and the root; -1 otherwise */
+	int made;             /* how create() made it, for the opening that follows; -1: taken */
 	uint64_t dev, ino;
 };
 
@@ -101,6 +102,8 @@ static void release(struct inode *i)
 		*at = i->hash_next;
 	if (n->fd >= 0)
 		close(n->fd);
+	if (n->made >= 0)
+		close(n->made);
 	inode_unref(n->parent);
 	free(n->name);
 	free(n);
@@ -157,7 +160,7 @@ static struct inode *new_inode(
 		free(n);
 		return NULL;
 	}
-	n->fd = -1;
+	n->fd = n->made = -1;
 	n->dev = st->st_dev;
 	n->ino = st->st_ino;
 	n->parent = parent ? inode_ref(parent) : NULL;
@@ -229,16 +232,20 @@ static int made(struct inode *dir, struct dentry *d, int r)
 	return r == 0 && !d->inode ? -ESTALE : r;
 }
 
+/* Who makes a file that nobody may write to may still write to it by the descriptor that made it.
+ */
 static int create(struct inode *dir, struct dentry *d, struct task *t, uint32_t mode)
 {
-	int fd = host_openat2(
-		hn(dir)->fd, d->name, O_WRONLY | O_CREAT | O_EXCL | PLAIN, mode & 0777, BENEATH);
+	own_fd int fd = host_openat2(
+		hn(dir)->fd, d->name, O_RDWR | O_CREAT | O_EXCL | PLAIN, mode & 0777, BENEATH);
+	int r = fd < 0 ? fd : 0;
 
-	if (fd >= 0) {
-		fchmod(fd, mode & 0777); /* our own umask is not the guest's */
-		close(fd);
-	}
-	return made(dir, d, fd < 0 ? fd : 0);
+	if (r == 0)
+		r = host_fchmod(fd, mode & 0777); /* our own umask is not the guest's */
+	r = made(dir, d, r);
+	if (r == 0 && check_same(d->inode, fd) == 0 && hn(d->inode)->made < 0)
+		hn(d->inode)->made = take_fd(&fd);
+	return r;
 }
 
 static int make_dir(struct inode *dir, struct dentry *d, struct task *t, uint32_t mode)
@@ -392,7 +399,9 @@ static int do_open(struct inode *i, struct file *f, struct task *t)
 	}
 	if (!S_ISREG(i->mode))
 		return -ENXIO;
-	fd = host_fd(i, file_writable(f) ? O_RDWR : O_RDONLY);
+	fd = take_fd(&hn(i)->made);
+	if (fd < 0)
+		fd = host_fd(i, file_writable(f) ? O_RDWR : O_RDONLY);
 	if (fd == -EACCES && file_writable(f) && !file_readable(f))
 		fd = host_fd(i, O_WRONLY);
 	if (fd < 0)
@@ -521,7 +530,10 @@ static const struct file_ops host_file_ops = {
 
 static int list_host(struct file *f, struct listing *l)
 {
-	int fd = hn(f->inode)->fd, r = host_rewind(fd);
+	/* What we hold may be good for walking only, and two listings must not share a position. */
+	own_fd int fd =
+		host_openat2(hn(f->inode)->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0, BENEATH);
+	int r = fd < 0 ? fd : 0;
 	char buf[8192];
 	ssize_t n;
 

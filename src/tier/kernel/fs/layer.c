@@ -305,6 +305,35 @@ int layer_root(struct super *sb, struct inode *i)
 	return 0;
 }
 
+int layer_restore(struct inode *i, char *lower)
+{
+	struct node *n = node_of(i);
+	struct tree *t = tree_of(i);
+	struct inode **b;
+	struct stat st;
+	int fd;
+
+	if (n->layer >= t->layer_count || lower[0] == '\0')
+		return -EBADMSG;
+	fd = host_openat2(t->layers[n->layer].fd, lower, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+		RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
+		st.st_ino = 0;
+	close(fd);
+	if (!st.st_ino || find_lower(t, n->layer, &st))
+		return -EBADMSG;
+	n->lower = lower;
+	n->host_dev = st.st_dev;
+	n->host_ino = st.st_ino;
+	n->dirty = true;
+	b = bucket(t, n->layer, st.st_dev, st.st_ino);
+	i->hash_next = *b;
+	*b = i;
+	return 0;
+}
+
 int layer_open_file(struct inode *i)
 {
 	struct node *n = node_of(i);

@@ -43,6 +43,8 @@ static void release(struct inode *i)
 
 	if (n->lower)
 		layer_forget(i);
+	else
+		free(n->members);
 	store_free(i);
 	tree_free_xattrs(i);
 	free(n->target);

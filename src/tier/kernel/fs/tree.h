@@ -70,6 +70,7 @@ struct node {
 	struct xattr *xattrs;
 	uint32_t seals; /* memfd */
 	bool is_memfd;
+	bool walked; /* tree_walk.c, while it saves */
 };
 
 /* All tree file systems of a kernel share these. */
@@ -119,6 +120,13 @@ struct listing;
 /* Every name below @dir, into @l; and without those in @hidden, which grows by whiteouts. */
 int layer_list(struct inode *dir, struct listing *l);
 int layer_merge(struct inode *dir, struct listing *hidden, struct listing *l);
+
+/* Back into the hash, at the path that it was saved with (taken on success); counts as changed. */
+int layer_restore(struct inode *i, char *lower);
+
+/* tree_walk.c: everything that was made or changed, all mounts. w->err says how it went. */
+struct walk;
+void trees_walk(struct kernel *k, struct walk *w);
 
 /* store.c: contents */
 int store_open(struct inode *i, bool write); /* node.fd is there; @write: it is ours */

@@ -537,7 +537,7 @@ int fifo_open(struct inode *i, struct file *f, struct task *t)
 {
 	struct pipe *p = i->fifo;
 
-	if ((f->flags & O_ACCMODE) == O_WRONLY && (f->flags & O_NONBLOCK) &&
+	if (i->sb && (f->flags & O_ACCMODE) == O_WRONLY && (f->flags & O_NONBLOCK) &&
 		(!p || p->readers == 0))
 		return -ENXIO;
 	if (!p) {
@@ -553,7 +553,7 @@ int fifo_open(struct inode *i, struct file *f, struct task *t)
 		p->readers++;
 		p->r_counter++;
 		/* pipe_poll(): no hang-up before there was a writer. */
-		f->version = p->writers == 0 ? p->w_counter : UINT64_MAX;
+		f->version = i->sb && p->writers == 0 ? p->w_counter : UINT64_MAX;
 	}
 	if (file_writable(f)) {
 		p->writers++;
@@ -569,7 +569,8 @@ long fifo_open_wait(struct task *t, struct file *f)
 	bool reads = (f->flags & O_ACCMODE) == O_RDONLY;
 	int r;
 
-	if ((f->flags & O_ACCMODE) == O_RDWR || (f->flags & O_NONBLOCK))
+	/* A pipe without a name, opened through /proc/PID/fd, had both ends from the start. */
+	if ((f->flags & O_ACCMODE) == O_RDWR || (f->flags & O_NONBLOCK) || !f->inode->sb)
 		return 0;
 	/* A partner may have come and gone between two entries: count openings, not partners. */
 	if (t->call.u[15] == 0)

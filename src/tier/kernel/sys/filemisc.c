@@ -262,9 +262,15 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 	}
 	if ((in->ops->flags & FILE_STREAM) && !gva_null(uoff))
 		return -ESPIPE;
-	if (!in->ops->read || (in->ops->flags & FILE_STREAM))
-		return -EINVAL;
+	if (!count && file_is_pipe(out))
+		return 0;
 	if (((out->flags & O_APPEND) && !file_is_pipe(out)) || !out->ops->write)
+		return -EINVAL;
+	if (in->ops->flags & FILE_STREAM)
+		return -EINVAL;
+	if (!count)
+		return 0; /* also from a directory */
+	if (!in->ops->read)
 		return -EINVAL;
 	if ((int64_t)count < 0)
 		return -EINVAL;

@@ -424,12 +424,64 @@ static void run_seed(uint64_t seed)
 	}
 }
 
-static int child(const char *place, int store, uint64_t seed)
+/* Every other seed is an ordinary user, among things that are root's. */
+static void become_user(void)
 {
-	struct vfs_setup setup = { 0 };
+	static const struct {
+		const char *path;
+		unsigned mode;
+		bool dir;
+	} things[] = { { "a", 0644, false }, { "b", 0755, true }, { "b/a", 0600, false },
+		{ "d", 01777, true }, { "d/a", 0666, false }, { "d/b", 0700, true } };
+	struct cred *c = me->cred;
+
+	for (size_t i = 0; i < ARRAY_LEN(things); i++) {
+		set_path(things[i].path, false);
+		if (things[i].dir)
+			compare("mkdir", NATIVE(mkdir, npath, 0700), OURS(mkdir, gpath.v, 0700));
+		else
+			compare("mknod", NATIVE(mknod, npath, S_IFREG | 0600, 0),
+				OURS(mknod, gpath.v, S_IFREG | 0600, 0));
+		compare("chmod", NATIVE(chmod, npath, things[i].mode),
+			OURS(chmod, gpath.v, things[i].mode));
+	}
+	set_path("/w", false);
+	compare("chmod", NATIVE(chmod, npath, 0777), OURS(chmod, gpath.v, 0777));
+	if (syscall(SYS_setgroups, 0, NULL) < 0 || setresgid(1000, 1000, 1000) < 0 ||
+		setresuid(1000, 1000, 1000) < 0)
+		_exit(2);
+	c->uid = c->euid = c->suid = c->fsuid = 1000;
+	c->gid = c->egid = c->sgid = c->fsgid = 1000;
+	c->group_count = 0;
+	c->cap_effective = c->cap_permitted = 0;
+}
+
+/* What both find there: for us it is a layer, and nothing of it may change. */
+static void populate(int at)
+{
+	int fd;
+
+	assert_int_equal(mkdirat(at, "w", 0755), 0);
+	assert_int_equal(mkdirat(at, "w/b", 0755), 0);
+	assert_int_equal(mkdirat(at, "w/b/c", 0755), 0);
+	assert_int_equal(mkdirat(at, "w/e", 0755), 0);
+	fd = openat(at, "w/a", O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	assert_int_equal(write(fd, "from the layer", 14), 14);
+	close(fd);
+	assert_int_equal(linkat(at, "w/a", at, "w/b/a", 0), 0);
+	assert_int_equal(symlinkat("b/a", at, "w/c"), 0);
+	fd = openat(at, "w/b/c/d", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, "deeper", 6), 6);
+	close(fd);
+}
+
+static int child(const char *place, int store, int layer, uint64_t seed)
+{
+	struct vfs_setup setup = { .layers = &layer, .layer_count = layer >= 0 };
 	struct err e = { 0 };
 
-	if (chroot(place) < 0 || chdir("/") < 0 || mkdir("/w", 0755) < 0 || chdir("/w") < 0)
+	if (chroot(place) < 0 || chdir("/") < 0 || (layer < 0 && mkdir("/w", 0755) < 0) ||
+		chdir("/w") < 0)
 		return 2;
 	umask(022);
 	signal(SIGPIPE, SIG_IGN);
@@ -448,6 +500,8 @@ static int child(const char *place, int store, uint64_t seed)
 	set_path("/w", false);
 	OURS(mkdir, gpath.v, 0755);
 	OURS(chdir, gpath.v);
+	if (seed % 2 && layer < 0)
+		become_user();
 	run_seed(seed);
 	procs_done(&g->k);
 	vfs_done(&g->k);
@@ -462,20 +516,42 @@ static int child(const char *place, int store, uint64_t seed)
 static int one_seed(uint64_t seed)
 {
 	char place[64] = "/dev/shm/ward-diff-XXXXXX", shelf[64] = "/dev/shm/ward-shelf-XXXXXX";
+	char low[64] = "/dev/shm/ward-layer-XXXXXX";
 	struct err e = { 0 };
-	int status = 0, store;
+	int status = 0, store, layer = -1, at;
 	pid_t pid;
 
 	assert_non_null(mkdtemp(place));
 	assert_non_null(mkdtemp(shelf));
 	assert_int_equal(chmod(place, 0755), 0);
+	assert_int_equal(chmod(shelf, 0777), 0); /* the test itself becomes a user */
 	store = open(shelf, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_non_null(mkdtemp(low));
+	assert_int_equal(chmod(low, 0755), 0);
+	if (seed % 4 >= 2) {
+		layer = open(low, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		at = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		populate(layer);
+		populate(at);
+		close(at);
+	}
 	fflush(stdout);
 	pid = fork();
 	if (pid == 0)
-		_exit(child(place, store, seed)); /* no leak search in a chroot */
+		_exit(child(place, store, layer, seed)); /* no leak search in a chroot */
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	close(store);
+	if (layer >= 0) {
+		struct stat st;
+
+		assert_int_equal(fstatat(layer, "w/b/c/d", &st, 0), 0);
+		assert_int_equal(st.st_size, 6);
+		assert_int_equal(fstatat(layer, "w/a", &st, 0), 0);
+		assert_int_equal(st.st_size, 14);
+		assert_int_equal(st.st_nlink, 2);
+		close(layer);
+	}
+	assert_int_equal(tree_remove(low, &e), 0);
 	assert_int_equal(tree_remove(place, &e), 0);
 	assert_int_equal(tree_remove(shelf, &e), 0);
 	return status;

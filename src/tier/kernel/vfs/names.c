@@ -31,8 +31,8 @@ static int begin(struct step *s, struct task *t, int dirfd, const char *path, st
 	return r;
 }
 
-/* For what will be made: the name must be new. */
-static int begin_new(
+/* For what will be made: the name must be new, and its file system writable. */
+static int begin_name(
 	struct step *s, struct task *t, int dirfd, const char *path, bool dir, struct dentry **ret)
 {
 	int r = begin(s, t, dirfd, path, ret);
@@ -45,6 +45,14 @@ static int begin_new(
 		r = -EEXIST;
 	if (r == 0 && s->slash && !dir)
 		r = -ENOENT;
+	return r < 0 ? r : mount_writable(s->at);
+}
+
+static int begin_new(
+	struct step *s, struct task *t, int dirfd, const char *path, bool dir, struct dentry **ret)
+{
+	int r = begin_name(s, t, dirfd, path, dir, ret);
+
 	return r < 0 ? r : may_create(t, s->at);
 }
 
@@ -149,14 +157,14 @@ int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 	struct inode *i = old.dentry->inode;
 	struct dentry *d;
 	struct step s;
-	int r = begin_new(&s, t, dirfd, path, false, &d);
+	int r = begin_name(&s, t, dirfd, path, false, &d);
 
-	if ((r == 0 || r == -EACCES || r == -EROFS) && s.at.mnt == old.mnt && may_link(t, i) < 0)
-		r = -EPERM;
-	if (r == -EROFS && s.at.mnt != old.mnt)
-		r = -EXDEV;
 	if (r == 0 && s.at.mnt != old.mnt)
 		r = -EXDEV;
+	if (r == 0)
+		r = may_link(t, i);
+	if (r == 0)
+		r = may_create(t, s.at);
 	if (r == 0 && S_ISDIR(i->mode))
 		r = -EPERM;
 	if (r == 0 && i->nlink >= HARD_LINKS_MAX)

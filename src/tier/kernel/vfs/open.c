@@ -139,17 +139,6 @@ static int create_in(struct step *s, struct dentry *d, const struct open_how_gue
 	return r;
 }
 
-/* fs.protected_regular, fs.protected_fifos: O_CREAT in such a directory opens nobody else's. */
-static int may_reuse(struct task *t, const struct inode *dir, const struct inode *i)
-{
-	if ((dir->mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH))
-		return 0;
-	if ((!S_ISREG(i->mode) && !S_ISFIFO(i->mode)) || i->uid == dir->uid ||
-		i->uid == t->cred->fsuid)
-		return 0;
-	return -EACCES;
-}
-
 /* O_CREAT at the last name: 1 when there is a link to follow. */
 static int open_last_create(struct step *s, const struct open_how_guest *how, struct file **ret)
 {
@@ -180,8 +169,6 @@ static int open_last_create(struct step *s, const struct open_how_guest *how, st
 			d = dentry_ref(s->at.dentry);
 			r = 0;
 		}
-	} else {
-		r = may_reuse(s->task, s->at.dentry->inode, d->inode);
 	}
 	if (r < 0) {
 		dentry_unref(d);

@@ -223,16 +223,6 @@ static int follow_magic(struct step *s, struct inode *link)
 	return 1;
 }
 
-/* fs.protected_symlinks: in a directory where everybody may put things, follow nobody else's. */
-static bool may_follow(const struct step *s, const struct inode *link)
-{
-	const struct inode *dir = s->at.dentry->inode;
-
-	if ((dir->mode & (S_ISVTX | S_IWOTH)) != (S_ISVTX | S_IWOTH))
-		return true;
-	return link->uid == s->task->cred->fsuid || link->uid == dir->uid;
-}
-
 int step_follow(struct step *s, struct dentry *d)
 {
 	struct inode *link = d->inode;
@@ -242,8 +232,6 @@ int step_follow(struct step *s, struct dentry *d)
 
 	if (++s->links > GUEST_LINKS_MAX || (s->flags & LOOKUP_NO_SYMLINKS))
 		return -ELOOP;
-	if (!*s->rest && !may_follow(s, link))
-		return -EACCES;
 	if (link->ops->follow)
 		return follow_magic(s, link);
 	n = link->ops->readlink ? link->ops->readlink(link, s->task, target, sizeof(target))
@@ -320,7 +308,7 @@ int step_to_last(struct step *s)
 	}
 	if (!S_ISDIR(s->at.dentry->inode->mode))
 		return -ENOTDIR;
-	return 0;
+	return s->kind == LAST_ROOT ? 0 : inode_permission(s->task, s->at.dentry->inode, X_OK);
 }
 
 /* The last name itself, links followed or not. */

@@ -29,6 +29,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/walk.h"
 
 static struct fake *g;
 static struct task *me;
@@ -101,11 +102,25 @@ static void stop(void)
 	g = NULL;
 }
 
+/* The contents are another kernel's too: the store is left alone. */
+static void stop_sharing_store(void)
+{
+	close(g->k.store);
+	g->k.store = host_open_dir("store-of-nobody");
+	procs_done(&g->k);
+	vfs_done(&g->k);
+	close(g->k.store);
+	kernel_done(&g->k);
+	free(g);
+	g = NULL;
+}
+
 static int begin(void **state)
 {
 	snprintf(place, sizeof(place), "/tmp/ward-vfs-XXXXXX");
 	assert_non_null(mkdtemp(place));
 	host_dir("store");
+	host_dir("store-of-nobody");
 	return 0;
 }
 
@@ -316,7 +331,9 @@ static void test_binds(void **state)
 	make_layers(layers);
 	host_dir("rw");
 	host_file("rw/f", "host", 0644);
-	binds[0] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/rw", false, false, false };
+	/* As a detached mount is: for walking only. */
+	binds[0] = (struct vfs_bind){ openat(host_open_dir("rw"), ".", O_PATH | O_CLOEXEC),
+		"/mnt/rw", false, false, false };
 	binds[1] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/ro", true, false, false };
 	binds[2] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/over", false, true, false };
 	start(layers, 2, binds, 3);
@@ -332,6 +349,7 @@ static void test_binds(void **state)
 	assert_int_equal(CALL(rename, P("/mnt/rw/new"), P2("/mnt/rw/dir/newer")), 0);
 	assert_string_equal(read_file("/mnt/rw/dir/newer"), "made");
 	assert_true(lists("/mnt/rw/dir", "newer"));
+	assert_true(lists("/mnt/rw", "dir"));
 	assert_int_equal(CALL(rename, P("/mnt/rw/f"), P2("/f")), -EXDEV);
 	assert_int_equal(CALL(symlink, P("../../../../etc/passwd"), P2("/mnt/rw/out")), 0);
 	assert_int_equal(open_at("/mnt/rw/out", O_RDONLY), -ENOENT); /* the guest's own /etc */
@@ -432,6 +450,72 @@ static void test_memfd(void **state)
 	assert_int_equal(CALL(pread64, fd, out.v, 10, 0), 3);
 }
 
+/* Saves, builds a second kernel over the same layers and store, loads, and compares. */
+static void test_walk(void **state)
+{
+	struct walk first, second, load;
+	struct fake *old;
+	int layers[2];
+
+	make_layers(layers);
+	start(layers, 2, NULL, 0);
+	write_file("/d/f", "changed");
+	write_file("/tmp/new", "made");
+	assert_int_equal(CALL(mkdir, P("/tmp/dir"), 0750), 0);
+	assert_int_equal(CALL(symlink, P("../new"), P2("/tmp/dir/link")), 0);
+	assert_int_equal(CALL(link, P("/tmp/new"), P2("/tmp/dir/hard")), 0);
+	assert_int_equal(CALL(rename, P("/both"), P2("/moved")), 0);
+	assert_int_equal(CALL(unlink, P("/moved/up")), 0);
+	assert_int_equal(CALL(unlink, P("/x")), 0);
+	assert_int_equal(CALL(chmod, P("/closed"), 0600), 0);
+	assert_int_equal(CALL(setxattr, P("/tmp/new"), P2("user.a"), text.v, 4, 0), 0);
+	assert_int_equal(walk_save_begin(&first), 0);
+	trees_walk(&g->k, &first);
+	assert_int_equal(first.err, 0);
+
+	old = g;
+	layers[0] = host_open_dir("up");
+	layers[1] = host_open_dir("low");
+	start(layers, 2, NULL, 0);
+	assert_int_equal(walk_load_begin(&load, first.buf, first.len), 0);
+	trees_walk(&g->k, &load);
+	assert_int_equal(load.err, 0);
+	assert_int_equal(load.at, load.len);
+	assert_int_equal(walk_save_begin(&second), 0);
+	trees_walk(&g->k, &second);
+	assert_int_equal(second.err, 0);
+	assert_int_equal(second.len, first.len);
+	assert_memory_equal(second.buf, first.buf, first.len);
+	walk_done(&second);
+	assert_string_equal(read_file("/d/f"), "changed");
+	assert_string_equal(read_file("/hard"), "changed");
+	assert_string_equal(read_file("/tmp/dir/link"), "made");
+	assert_string_equal(read_file("/tmp/dir/hard"), "made");
+	assert_string_equal(read_file("/moved/low"), "l");
+	assert_string_equal(read_file("/moved/up"), "(cannot open)");
+	assert_string_equal(read_file("/x"), "(cannot open)");
+	assert_false(lists("/", "both"));
+	assert_true(lists("/dev", "null"));
+	assert_int_equal(CALL(getxattr, P("/tmp/dir/hard"), P2("user.a"), out.v, 10), 4);
+	walk_done(&load);
+	stop_sharing_store();
+
+	/* Every shorter input is refused, and leaves nothing behind. */
+	for (size_t len = 0; len < first.len; len += 97) {
+		layers[0] = host_open_dir("up");
+		layers[1] = host_open_dir("low");
+		start(layers, 2, NULL, 0);
+		assert_int_equal(walk_load_begin(&load, first.buf, len), 0);
+		trees_walk(&g->k, &load);
+		assert_true(load.err < 0);
+		walk_done(&load);
+		stop_sharing_store();
+	}
+	g = old;
+	me = g->task;
+	walk_done(&first);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -445,6 +529,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),
 		cmocka_unit_test_setup_teardown(test_memfd, begin, end),
+		cmocka_unit_test_setup_teardown(test_walk, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
