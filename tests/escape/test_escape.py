@@ -18,7 +18,7 @@ from wardtest import BINARY, USER_ID, as_user, public_directory, run_in_terminal
 ESCAPE = BINARY.parent / "tests" / "escape" / "escape"
 SECRET = "only the host may read this"
 TOKEN = {"WARD_ESCAPE_TOKEN": "a credential of the host"}
-CONTAINER = ["--tier", "container", "--accept-risk", "escape tests"]
+CONTAINER = ["--tier", os.environ.get("WARD_TEST_TIER", "container"), "--accept-risk", "escape tests"]
 INSIDE = "/escape"
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the native runs need root")

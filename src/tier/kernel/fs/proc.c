@@ -67,6 +67,8 @@ static bool may_look(struct task *reader, const struct task *t)
 {
 	const struct cred *a = reader->cred, *b = t->cred;
 
+	if (!task_is_open_to(reader, t))
+		return false;
 	if (reader->proc == t->proc || task_capable(reader, CAP_SYS_PTRACE))
 		return true;
 	return a->fsuid == b->euid && a->fsuid == b->suid && a->fsuid == b->uid &&

@@ -145,6 +145,8 @@ static long vm_copy(struct task *t, int pid, gva_t local, uint64_t local_count, 
 
 	if (!to || to->state == TASK_DEAD || to->embryo)
 		return -ESRCH;
+	if (!task_is_open_to(t, to))
+		return -EPERM;
 	if (to->proc != t->proc && t->cred->uid != to->cred->uid && !task_capable(t, 19))
 		return -EPERM;
 	r = uio_guest_iov(&mine, t, local, local_count);

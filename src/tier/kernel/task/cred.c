@@ -7,7 +7,7 @@
  */
 #include <stdlib.h>
 
-#include "tier/kernel/task/task.h"
+#include "tier/kernel/kernel.h"
 
 bool task_capable(const struct task *t, int cap)
 {
@@ -24,6 +24,11 @@ bool task_in_group(const struct task *t, uint32_t gid)
 		if (c->groups[i] == gid)
 			return true;
 	return false;
+}
+
+bool task_is_open_to(const struct task *reader, const struct task *t)
+{
+	return t->proc != t->k->init || reader->proc == t->proc;
 }
 
 struct cred *cred_ref(struct cred *c)

@@ -39,6 +39,9 @@ struct cred {
 bool task_capable(const struct task *t, int cap);
 /* Is @gid the task's fsgid or one of its groups? */
 bool task_in_group(const struct task *t, uint32_t gid);
+/* May @reader look into @t at all? Pid 1 is the agent, which speaks for the sandbox: nobody's but
+ * its own. */
+bool task_is_open_to(const struct task *reader, const struct task *t);
 struct cred *cred_ref(struct cred *c);
 void cred_unref(struct cred *c);
 /* A copy with one reference, to be changed and put in place of t->cred; NULL: no memory. */
