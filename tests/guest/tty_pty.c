@@ -299,9 +299,11 @@ static void keyboard(void)
 	write(m, "lost\003", 5);
 	sigwait(&set, &sig);
 	printf("%d\n", sig);
+	show("echo", m); /* each by itself: the next signal may flush what is still on its way */
 	write(m, "\034", 1);
 	sigwait(&set, &sig);
 	printf("%d\n", sig);
+	show("echo", m);
 	write(m, "\032", 1);
 	sigwait(&set, &sig);
 	printf("%d\n", sig);
