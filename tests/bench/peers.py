@@ -82,7 +82,11 @@ def rows(ward, state, place, program):
         Row("ward", [*run, "--tier", "container", "--", *program], peer=False),
         Row("ward, loopback", [*run, "--tier", "container", "--net", "loopback", "--", *program], peer=False),
         Row("ward, workspace", [*run, "--tier", "workspace", "--", *program], peer=False),
+        Row("ward, kernel", [*run, "--tier", "kernel", "--", *program], peer=False),
     ]
+    runsc = shutil.which("runsc")
+    if runsc:
+        found.append(Row("runsc", [runsc, "--platform=ptrace", "--network=none", "--ignore-cgroups", "do", *program]))
     bwrap = shutil.which("bwrap")
     if bwrap:
         found.append(Row("bubblewrap", [bwrap, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--unshare-all",

@@ -18,8 +18,6 @@
 #define UNBLOCKABLE (GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP))
 #define IGNORABLE (GSIG_BIT(SIGCHLD) | GSIG_BIT(SIGURG) | GSIG_BIT(SIGWINCH) | GSIG_BIT(SIGCONT))
 
-void sigpending_drop(struct proc *p, gsigset_t set);
-
 SYSCALL4(rt_sigaction, int, sig, gva_t, unew, gva_t, uold, uint64_t, size)
 {
 	struct gsigaction act, *slot, old;

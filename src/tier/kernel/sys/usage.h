@@ -16,6 +16,8 @@ enum { GUEST_RUSAGE_BYTES = 144 };
 
 /* CPU time of a live process or thread, from its host's clock. */
 void usage_of(struct proc *p, struct rusage *ret);
+/* The process is about to leave its host process: what it used is remembered. */
+void usage_keep(struct proc *p);
 void usage_of_task(struct task *t, struct rusage *ret);
 
 #endif

@@ -149,8 +149,6 @@ static void sighand_unref(struct sighand *s)
 		free(s);
 }
 
-void sigpending_flush(struct kernel *k, struct sigpending *p);
-
 /* Its callers may still stand on it: kernel_bury() frees it. */
 static void task_free(struct task *t)
 {

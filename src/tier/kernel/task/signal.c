@@ -22,8 +22,6 @@
 	(GSIG_BIT(SIGCHLD) | GSIG_BIT(SIGURG) | GSIG_BIT(SIGWINCH) | GSIG_BIT(SIGCONT))
 #define UNBLOCKABLE (GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP))
 
-void sigpending_flush(struct kernel *k, struct sigpending *p);
-
 void sigpending_flush(struct kernel *k, struct sigpending *p)
 {
 	while (p->first) {
@@ -308,8 +306,6 @@ void signal_wait_mask(struct task *t, gsigset_t mask)
 	}
 	signal_set_mask(t, mask);
 }
-
-void sigpending_drop(struct proc *p, gsigset_t set);
 
 void sigpending_drop(struct proc *p, gsigset_t set)
 {

@@ -99,6 +99,11 @@ int signal_take(struct task *t, gsigset_t set, union gsiginfo *ret);
 /* Woken with POLLIN whenever a signal is queued for the process or one of its threads. */
 struct wait_queue *signal_queue(struct task *t);
 
+/* Drops what is queued. */
+void sigpending_flush(struct kernel *k, struct sigpending *p);
+/* Drops pending signals of @set for the process and its threads (they are ignored from now on). */
+void sigpending_drop(struct proc *p, gsigset_t set);
+
 /* The task's mask; SIGKILL and SIGSTOP never stay in it. */
 void signal_set_mask(struct task *t, gsigset_t mask);
 /*

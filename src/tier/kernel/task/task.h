@@ -171,8 +171,9 @@ struct proc {
 	int64_t itimer_real_interval, itimer_real_when; /* when: 0 is not armed */
 	void *posix_timers;                             /* timer_create */
 	struct host_proc *host;
-	bool vfork_waits; /* its parent waits until it execs or ends */
-	char *cmdline;    /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
+	int64_t past_cpu_ns; /* of the host processes that it has left by exec */
+	bool vfork_waits;    /* its parent waits until it execs or ends */
+	char *cmdline;       /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;
 	int oom_score_adj;
 };

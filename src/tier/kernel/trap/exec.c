@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 
@@ -94,6 +95,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	}
 	proc_execed(t);
 	if (old) {
+		usage_keep(t->proc);
 		old->proc = NULL;
 		host_proc_kill(old);
 	}

@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
@@ -181,6 +182,7 @@ static void kill_proc(struct proc *p)
 
 	if (!hp)
 		return; /* not born yet: its hello is refused */
+	usage_keep(p);
 	hp->proc = NULL;
 	p->host = NULL;
 	host_proc_kill(hp);

@@ -17,26 +17,40 @@ static clockid_t cpu_clock(pid_t pid, bool thread)
 	return (clockid_t)((~(unsigned)pid << 3) | 2 | (thread ? 4 : 0));
 }
 
-static void from_clock(pid_t pid, bool thread, struct rusage *ret)
+static int64_t cpu_ns(pid_t pid, bool thread)
 {
 	struct timespec ts = { 0 };
 
-	memset(ret, 0, sizeof(*ret));
 	if (pid <= 1 || clock_gettime(cpu_clock(pid, thread), &ts) < 0)
-		return;
-	ret->ru_utime.tv_sec = ts.tv_sec;
-	ret->ru_utime.tv_usec = ts.tv_nsec / 1000;
+		return 0;
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* The host does not tell user and system time of others apart; what it spends is the user's. */
+static void fill(struct rusage *ret, int64_t ns)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->ru_utime.tv_sec = ns / 1000000000;
+	ret->ru_utime.tv_usec = ns % 1000000000 / 1000;
 }
 
 void usage_of(struct proc *p, struct rusage *ret)
 {
 	if (p->host)
-		from_clock(p->host->pid, false, ret);
+		fill(ret, p->past_cpu_ns + cpu_ns(p->host->pid, false));
 	else
 		*ret = p->own_usage;
 }
 
 void usage_of_task(struct task *t, struct rusage *ret)
 {
-	from_clock(t->host ? t->host->tid : 0, true, ret);
+	fill(ret, cpu_ns(t->host ? t->host->tid : 0, true));
+}
+
+void usage_keep(struct proc *p)
+{
+	if (!p->host)
+		return;
+	usage_of(p, &p->own_usage);
+	p->past_cpu_ns += cpu_ns(p->host->pid, false);
 }
