@@ -231,7 +231,7 @@ void call_fail_hub(struct call *c, const struct hub_fail *f)
 void call_fail_link(struct call *c, const struct link_failed *f)
 {
 	struct hub_fail gone = { .code = HUB_NOT_RUNNING };
-	struct err e;
+	struct err e = { 0 };
 
 	if (f->code == ENOTCONN || f->code == EHOSTDOWN) {
 		str_fmt(gone.msg, sizeof(gone.msg), "the sandbox %s",

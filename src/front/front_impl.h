@@ -17,6 +17,7 @@ struct front {
 	const struct wire_server *server; /* NULL: its numbers are not shown */
 	struct watcher *watchers;         /* e2b/watchers.c */
 	struct interp *interps;           /* e2b/interp.c */
+	size_t lines;                     /* bytes that readers of drivers keep, all together */
 	unsigned live;                    /* requests */
 	uint64_t requests[4], failures;   /* by plane, and how many were refused */
 };

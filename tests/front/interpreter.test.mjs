@@ -121,6 +121,12 @@ test('an interpreter that dies says so, and the next one works', async () => {
   assert.equal((await run('2 + 2')).text, '4')
 })
 
+test('a result that is too large is an error, and no more than that', async () => {
+  const execution = await run('"x" * (20 << 20)')
+  assert.equal(execution.error.name, 'OutputTooLong')
+  assert.equal((await run('"x" * (2 << 20)')).text.length, 2 << 20)
+})
+
 test('javascript', async () => {
   const js = (code, options = {}) => run(code, { language: 'javascript', ...options })
   assert.equal((await js('const x = 1; console.log("hi"); x + 1')).text, '2')

@@ -27,7 +27,7 @@ def packages():
 @pytest.mark.parametrize("suite", SUITES)
 def test_suite(daemon, keys, suite):
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "WARD_URL": daemon.url, "WARD_KEY": keys[0], "WARD_KEY_OTHER": keys[1]}
-    done = subprocess.run(["node", "--test", "--test-reporter=tap", suite], cwd=HERE, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(["node", "--test", "--test-force-exit", "--test-reporter=tap", suite], cwd=HERE, env=env, capture_output=True, text=True, timeout=600)
     bad = re.findall(r"^not ok \d+ - (.*)$", done.stdout, re.M)
     assert done.returncode == 0 and not bad, f"{bad}\n{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
     assert int(re.search(r"^# pass (\d+)", done.stdout, re.M)[1]) > 0

@@ -238,6 +238,21 @@ static void fail_cells(struct context *x, unsigned status, const char *why)
 	loop_timer_cancel(&x->give_up);
 }
 
+/* What a driver makes us keep is counted over all of them: a line that does not end costs memory.
+ */
+static void count_kept(struct context *x)
+{
+	struct front *f = x->interp->front;
+
+	if (!x->out.kept.len && !x->out.in_line && x->out.kept.cap > FRONT_CHUNK)
+		interp_reader_reset(&x->out);
+	if (!x->err.kept.len && !x->err.in_line && x->err.kept.cap > FRONT_CHUNK)
+		interp_reader_reset(&x->err);
+	f->lines -= x->kept;
+	x->kept = x->out.kept.cap + x->err.kept.cap;
+	f->lines += x->kept;
+}
+
 static void forget_process(struct context *x)
 {
 	link_drop(x->feeding);
@@ -245,9 +260,9 @@ static void forget_process(struct context *x)
 	x->feeding = x->process = NULL;
 	x->pid = 0;
 	x->restarting = false;
-	buf_cut(&x->out.kept, 0);
-	buf_cut(&x->err.kept, 0);
-	x->out.in_line = x->err.in_line = false;
+	interp_reader_reset(&x->out);
+	interp_reader_reset(&x->err);
+	count_kept(x);
 }
 
 static void signal_driver(struct context *x, int sig)
@@ -368,12 +383,24 @@ static void on_data(void *arg, struct link_call *l, const void *data, size_t len
 {
 	struct context *x = arg;
 	struct cell *cell = x->cells;
-	int r = interp_read(
-		of_stderr ? &x->err : &x->out, data, len, of_stderr ? &err_events : &out_events, x);
+	int r;
 
+	if (x->restarting) {
+		link_credit(l, len); /* its end is on the way, nobody wants the rest */
+		return;
+	}
+	r = interp_read(
+		of_stderr ? &x->err : &x->out, data, len, of_stderr ? &err_events : &out_events, x);
+	count_kept(x);
+	if (x->interp->front->lines > FRONT_LINES_MAX)
+		r = -EMSGSIZE;
 	if (r < 0) {
 		send_error(
 			x, "OutputTooLong", "one result has more bytes than the interpreter keeps");
+		if (cell)
+			cell->told = true;
+		interp_reader_reset(of_stderr ? &x->err : &x->out);
+		count_kept(x);
 		context_restart(x);
 	}
 	/* A client that reads slowly holds its own driver back, and nothing else. */
@@ -391,8 +418,9 @@ static void on_gone(struct context *x, const char *why, struct link *l)
 	interp_read_end(&x->out, &out_events, x);
 	interp_read_end(&x->err, &err_events, x);
 	if (x->running) {
-		send_error(x, wanted ? "KeyboardInterrupt" : "InterpreterError",
-			wanted ? "the context was restarted" : why);
+		if (!x->cells->told)
+			send_error(x, wanted ? "KeyboardInterrupt" : "InterpreterError",
+				wanted ? "the context was restarted" : why);
 		finish_cell(x);
 	}
 	forget_process(x);

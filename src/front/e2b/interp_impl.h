@@ -26,6 +26,7 @@ struct cell {
 	size_t input_len, input_at;
 	uint64_t owed; /* credit that waits for the client to read */
 	bool ended_out, ended_err;
+	bool told; /* what went wrong */
 };
 
 struct context {
@@ -41,6 +42,7 @@ struct context {
 	uint32_t pid;              /* 0: not yet */
 	bool restarting;           /* the end of the process is wanted */
 	struct interp_reader out, err;
+	size_t kept;        /* memory of the two, as far as it is counted in front->lines */
 	struct cell *cells; /* the first one runs, if pid is known */
 	unsigned waiting;   /* how many there are */
 	bool running;       /* the first one has been sent */

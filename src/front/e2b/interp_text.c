@@ -109,6 +109,13 @@ void interp_reader_done(struct interp_reader *r)
 	buf_done(&r->kept);
 }
 
+void interp_reader_reset(struct interp_reader *r)
+{
+	buf_done(&r->kept);
+	buf_init(&r->kept, FRONT_LINE_MAX + 1024);
+	r->in_line = false;
+}
+
 static bool is_json_text(const char *line, size_t len)
 {
 	if (len < 2 || line[0] != '{' || line[len - 1] != '}')

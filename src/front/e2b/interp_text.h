@@ -36,6 +36,8 @@ struct interp_reader {
 
 void interp_reader_init(struct interp_reader *r, const char token[INTERP_TOKEN + 1]);
 void interp_reader_done(struct interp_reader *r);
+/* Forgets what is kept, and its memory. */
+void interp_reader_reset(struct interp_reader *r);
 /* 0, or -EMSGSIZE when a line is longer than FRONT_LINE_MAX. */
 int interp_read(struct interp_reader *r, const char *data, size_t len,
 	const struct interp_events *events, void *ctx);

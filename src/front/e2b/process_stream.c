@@ -299,7 +299,8 @@ static void go_start(struct call *c, struct link *l)
 	struct err e = { 0 };
 	int r = link_start(l, &s->start, &handler, c, &c->links[0], &e);
 
-	words_destroy(take_ptr(&s->words));
+	words_destroy(s->words);
+	s->words = NULL;
 	if (!call_failed(c, r, &e))
 		set_deadline(c);
 }

@@ -77,7 +77,7 @@ bool sink_is_busy(const struct sink *s)
 
 static void fail(struct sink *s, int code)
 {
-	struct err e;
+	struct err e = { 0 };
 
 	s->state = SINK_FAILED;
 	err_set(&e, code, "writing the file");

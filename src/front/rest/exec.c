@@ -278,7 +278,8 @@ static void go_start(struct call *c, struct link *l)
 	struct err e = { 0 };
 	int r = link_start(l, &s->command->start, &handler, c, &c->links[0], &e);
 
-	command_destroy(take_ptr(&s->command));
+	command_destroy(s->command);
+	s->command = NULL;
 	call_failed(c, r, &e);
 }
 
