@@ -18,6 +18,7 @@ struct kernel_report;
 struct kbox {
 	struct box box; /* first */
 	struct cgroup cg;
+	bool paused; /* every process is frozen */
 	bool rooted;
 	unsigned bind_bits; /* bind_name(i) of the host is part of the root */
 	/* Views: made by ward, owned by the first process after the hand-over. */

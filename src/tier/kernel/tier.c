@@ -255,6 +255,9 @@ static void kernel_kill(struct box *box)
 		return;
 	/* The kernel process takes its whole pid namespace along. */
 	host_pidfd_kill(box->fds.pidfd, SIGKILL);
+	/* A process that is frozen does not die on a v1 host. */
+	if (kbox_of(box)->paused)
+		cgroup_thaw(&kbox_of(box)->cg, NULL);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
 }
@@ -319,6 +322,41 @@ static void kernel_calls(unsigned *ret_guest, unsigned *ret_own)
 	*ret_own = kernel_jail_calls();
 }
 
+static int kernel_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	int r = cgroup_freeze(&kbox_of(box)->cg, meanwhile, arg, e);
+
+	if (r < 0)
+		return r;
+	kbox_of(box)->paused = true;
+	cgroup_reclaim(&kbox_of(box)->cg);
+	return 0;
+}
+
+static int kernel_resume(struct box *box, struct err *e)
+{
+	int r = cgroup_thaw(&kbox_of(box)->cg, e);
+
+	if (r == 0)
+		kbox_of(box)->paused = false;
+	return r;
+}
+
+static int kernel_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
+{
+	/* The count that matters is in the sandbox's own kernel, which nobody can reach from here.
+	 */
+	if (limits->pids)
+		return err_say(e, EOPNOTSUPP,
+			"the kernel tier cannot change the process limit of a running sandbox");
+	return cgroup_set_limits(&kbox_of(box)->cg, limits, e);
+}
+
+static void kernel_usage_now(struct box *box, struct usage_now *usage)
+{
+	cgroup_usage_now(&kbox_of(box)->cg, usage);
+}
+
 const struct tier_ops tier_kernel = {
 	.name = "kernel",
 	.what = "a userspace kernel answers every system call",
@@ -329,5 +367,9 @@ const struct tier_ops tier_kernel = {
 	.start = kernel_start,
 	.kill = kernel_kill,
 	.measure = kernel_measure,
+	.pause = kernel_pause,
+	.resume = kernel_resume,
+	.set_limits = kernel_set_limits,
+	.usage_now = kernel_usage_now,
 	.stop = kernel_stop,
 };

@@ -156,6 +156,9 @@ static void vm_kill(struct box *box)
 	if (!box->pid)
 		return;
 	host_pidfd_kill(box->fds.pidfd, SIGKILL);
+	/* A process that is frozen does not die on a v1 host. */
+	if (vm_of(box)->paused)
+		cgroup_thaw(&vm_of(box)->cg, NULL);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
 }
@@ -190,6 +193,40 @@ static void vm_stop(struct box *box)
 	free(v);
 }
 
+static int vm_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	int r = cgroup_freeze(&vm_of(box)->cg, meanwhile, arg, e);
+
+	if (r < 0)
+		return r;
+	vm_of(box)->paused = true;
+	cgroup_reclaim(&vm_of(box)->cg);
+	return 0;
+}
+
+static int vm_resume(struct box *box, struct err *e)
+{
+	int r = cgroup_thaw(&vm_of(box)->cg, e);
+
+	if (r == 0)
+		vm_of(box)->paused = false;
+	return r;
+}
+
+static int vm_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
+{
+	if (limits->memory_bytes || limits->pids)
+		return err_say(e, EOPNOTSUPP,
+			"a running machine's memory and process limits cannot change; its cpus "
+			"can");
+	return cgroup_set_limits(&vm_of(box)->cg, limits, e);
+}
+
+static void vm_usage_now(struct box *box, struct usage_now *usage)
+{
+	cgroup_usage_now(&vm_of(box)->cg, usage);
+}
+
 const struct tier_ops tier_vm = {
 	.name = "vm",
 	.what = "a virtual machine on KVM, behind a jailed monitor",
@@ -200,5 +237,9 @@ const struct tier_ops tier_vm = {
 	.start = vm_start,
 	.kill = vm_kill,
 	.measure = vm_measure,
+	.pause = vm_pause,
+	.resume = vm_resume,
+	.set_limits = vm_set_limits,
+	.usage_now = vm_usage_now,
 	.stop = vm_stop,
 };

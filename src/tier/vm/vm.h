@@ -10,6 +10,7 @@
 struct vmbox {
 	struct box box; /* first */
 	struct cgroup cg;
+	bool paused;       /* every process is frozen */
 	struct plan outer; /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root;
