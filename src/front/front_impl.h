@@ -2,6 +2,7 @@
 #ifndef WARD_FRONT_FRONT_IMPL_H
 #define WARD_FRONT_FRONT_IMPL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "front/front.h"

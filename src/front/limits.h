@@ -10,13 +10,11 @@ enum {
 	FRONT_PAIRS_MAX = 256,           /* entries of one map: metadata, envs */
 	FRONT_TEXT_MAX = 64 * 1024,      /* one value of such a map */
 	FRONT_ARGS_MAX = 4096,           /* arguments of a command */
-	FRONT_QUERY_VALUE_MAX = 8192,    /* one decoded value of a query */
 	FRONT_LIST_MAX = 100,            /* sandboxes on one page */
 	FRONT_CHUNK = 32 * 1024,         /* output bytes in one message of a stream */
 	FRONT_OUT_HIGH = 256 * 1024,     /* bytes that a client has not read: its source waits */
 	FRONT_ENTRIES_MAX = 50000,       /* entries of one directory listing */
 	FRONT_LISTING_MAX = 16 << 20,    /* bytes of one listing; below WIRE_REPLY_MAX */
-	FRONT_PASSWD_MAX = 1 << 20,      /* bytes read of /etc/passwd or /etc/group inside */
 	FRONT_WATCHERS_MAX = 16,         /* polled watchers of one sandbox */
 	FRONT_WATCH_QUEUE_MAX = 4096,    /* events that one of them keeps */
 	FRONT_WATCH_BYTES_MAX = 1 << 20, /* and their bytes */
@@ -24,14 +22,11 @@ enum {
 	FRONT_METADATA_KEY_MAX = 246,    /* what a name of an extended attribute leaves */
 	FRONT_KEEPALIVE_S = 90,          /* of silence on a stream, unless the client says */
 	FRONT_KEEPALIVE_S_MAX = 290,     /* clients give up after 300 s */
-	FRONT_UPLOAD_PARTS_MAX = 1024,   /* files in one multipart upload */
-	FRONT_MULTIPART_PARAMS_MAX = 64 * 1024, /* bytes of the headers of one part */
-	FRONT_CONTEXTS_MAX = 32,                /* of the code interpreter, per sandbox */
-	FRONT_CELL_MAX = 4 << 20,               /* bytes of one piece of code */
-	FRONT_LINE_MAX = 8 << 20,               /* one line that a driver says: a large picture */
-	FRONT_LINES_MAX = 64 << 20, /* what is kept of such lines, of all sandboxes together */
-	FRONT_CELL_QUEUE_MAX = 64,  /* executions that wait for a context */
-	FRONT_EVENT_SINKS_MAX = 64, /* readers of the event stream */
+	FRONT_CONTEXTS_MAX = 32,         /* of the code interpreter, per sandbox */
+	FRONT_CELL_MAX = 4 << 20,        /* bytes of one piece of code */
+	FRONT_LINE_MAX = 8 << 20,        /* one line that a driver says: a large picture */
+	FRONT_LINES_MAX = 64 << 20,      /* what is kept of such lines, of all sandboxes together */
+	FRONT_CELL_QUEUE_MAX = 64,       /* executions that wait for a context */
 };
 
 /* A file in an upload; disks have their own limits. */
