@@ -69,6 +69,8 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage);
  */
 int cgroup_freeze(struct cgroup *cg, void (*meanwhile)(void *arg), void *arg, struct err *e);
 int cgroup_thaw(struct cgroup *cg, struct err *e);
+/* Sends @sig to every process in it, as it finds them; how many, or a negative errno. */
+int cgroup_signal(const struct cgroup *cg, int sig);
 void cgroup_reclaim(struct cgroup *cg);
 int cgroup_set_limits(struct cgroup *cg, const struct plan_limits *limits, struct err *e);
 void cgroup_usage_now(const struct cgroup *cg, struct usage_now *usage);

@@ -11,10 +11,14 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/cgroup_impl.h"
@@ -42,6 +46,37 @@ static bool has_freezer(const struct cgroup *cg)
 {
 	return cg->kind == CGROUP_V2 ? cg->dir[0] >= 0
 				     : cg->kind == CGROUP_V1 && cg->dir[CGROUP_FREEZER] >= 0;
+}
+
+int cgroup_signal(const struct cgroup *cg, int sig)
+{
+	enum { TEXT = 64 * 1024 };
+	own_mem char *text = malloc(TEXT);
+	char *line, *rest = text;
+	int dir = -1, sent = 0;
+	ssize_t n;
+
+	for (int i = 0; i < CGROUP_PARTS && dir < 0; i++)
+		dir = cg->dir[i];
+	if (dir < 0)
+		return -EOPNOTSUPP;
+	n = text ? host_get(dir, "cgroup.procs", text, TEXT) : -ENOMEM;
+	if (n < 0)
+		return (int)n;
+	while ((line = strsep(&rest, "\n")) != NULL && *line) {
+		uint64_t pid;
+		int fd;
+
+		if (parse_u64(line, 1, INT32_MAX, &pid) < 0)
+			continue;
+		/* By descriptor: one that ended meanwhile is nobody, not somebody else. */
+		fd = host_pidfd_open((pid_t)pid);
+		if (fd >= 0) {
+			sent += host_pidfd_kill(fd, sig) == 0;
+			close(fd);
+		}
+	}
+	return sent;
 }
 
 int cgroup_freeze(struct cgroup *cg, void (*meanwhile)(void *arg), void *arg, struct err *e)

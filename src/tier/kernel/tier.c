@@ -255,9 +255,6 @@ static void kernel_kill(struct box *box)
 		return;
 	/* The kernel process takes its whole pid namespace along. */
 	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	/* A process that is frozen does not die on a v1 host. */
-	if (kbox_of(box)->paused)
-		cgroup_thaw(&kbox_of(box)->cg, NULL);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
 }
@@ -322,12 +319,23 @@ static void kernel_calls(unsigned *ret_guest, unsigned *ret_own)
 	*ret_own = kernel_jail_calls();
 }
 
+/*
+ * Not by the freezer: a guest process that waits for its kernel's answer never stands still in the
+ * freezer's eyes. The kernel process is stopped first, so that nobody is born any more; then
+ * everyone else is: who waits for an answer waits on, who computes stops.
+ */
 static int kernel_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
 {
-	int r = cgroup_freeze(&kbox_of(box)->cg, meanwhile, arg, e);
+	int r = host_pidfd_kill(box->fds.pidfd, SIGSTOP);
 
-	if (r < 0)
-		return r;
+	(void)meanwhile;
+	(void)arg;
+	if (r == 0)
+		r = cgroup_signal(&kbox_of(box)->cg, SIGSTOP);
+	if (r < 0) {
+		host_pidfd_kill(box->fds.pidfd, SIGCONT);
+		return err_set(e, -r, "stopping the sandbox's processes");
+	}
 	kbox_of(box)->paused = true;
 	cgroup_reclaim(&kbox_of(box)->cg);
 	return 0;
@@ -335,11 +343,12 @@ static int kernel_pause(struct box *box, void (*meanwhile)(void *arg), void *arg
 
 static int kernel_resume(struct box *box, struct err *e)
 {
-	int r = cgroup_thaw(&kbox_of(box)->cg, e);
+	int r = cgroup_signal(&kbox_of(box)->cg, SIGCONT);
 
-	if (r == 0)
-		kbox_of(box)->paused = false;
-	return r;
+	if (r < 0)
+		return err_set(e, -r, "letting the sandbox's processes go on");
+	kbox_of(box)->paused = false;
+	return 0;
 }
 
 static int kernel_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
