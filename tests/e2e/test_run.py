@@ -1083,7 +1083,7 @@ def test_report_of_the_operators_end(box, place):
     assert report["cause"] == "killed-by-operator"
 
 
-@pytest.mark.parametrize("args", [(), ("--tier", "container", "--tenants", "many"), ("--tier", "vm"),
+@pytest.mark.parametrize("args", [("--tier", "container", "--tenants", "many"), ("--tier", "vm"),
                                   ("--tier", "container", "--template", "/no/such")], ids=" ".join)
 def test_report_of_a_refusal(ward, args):
     done, report = ward.run(*args, "--", "true")
