@@ -112,7 +112,7 @@ def test_a_long_state_directory():
 
 @pytest.mark.parametrize("fields, says", [
     (dict(TEMPLATE="no-such-template"), "no-such-template"),
-    (dict(TIER=2, RISK=None, TENANTS=2), "many"),
+    (dict(TIER=suplink.WALLS["vm"], RISK=None), "guest kernel"),
     (dict(MOUNT=[b"\0/no/such/place\0/mnt\0"]), "/no/such/place"),
 ])
 def test_a_sandbox_that_cannot_be_made(sups, fields, says):

@@ -70,7 +70,7 @@ struct kernel {
 	void *engine_state;
 
 	/* tasks */
-	struct proc *procs; /* all, newest first */
+	struct proc *procs, *procs_last; /* all, oldest first */
 	struct proc *init;
 	struct pgrp *pgrps;
 	struct task *tid_hash[1024];

@@ -327,8 +327,11 @@ static struct proc *proc_blank(struct kernel *k, struct task *leader)
 	p->pid = leader->tid;
 	p->start_ns = leader->start_ns;
 	p->exit_signal = SIGCHLD;
-	p->next = k->procs;
-	k->procs = p;
+	if (k->procs_last)
+		k->procs_last->next = p;
+	else
+		k->procs = p;
+	k->procs_last = p;
 	link_task(p, leader);
 	return p;
 }
@@ -465,12 +468,15 @@ static void unlink_child(struct proc *p)
 
 static void unlink_proc(struct proc *p)
 {
-	struct proc **pp;
+	struct proc **pp, *before = NULL;
 
 	for (pp = &p->k->procs; *pp && *pp != p; pp = &(*pp)->next)
-		;
-	if (*pp)
-		*pp = p->next;
+		before = *pp;
+	if (!*pp)
+		return;
+	*pp = p->next;
+	if (p->k->procs_last == p)
+		p->k->procs_last = before;
 }
 
 void proc_reap(struct proc *p)

@@ -291,6 +291,8 @@ static void link_up(struct kernel *k, struct lists *l)
 		p->k = k;
 		p->next = k->procs;
 		k->procs = p;
+		if (!k->procs_last)
+			k->procs_last = p;
 		p->pgrp->refs++;
 		p->pgrp_next = p->pgrp->members;
 		p->pgrp->members = p;
