@@ -12,12 +12,18 @@
 #include <stdint.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <termios.h>
 
 #include "base/ckd.h"
 #include "host/host.h"
 #include "tier/kernel/jail.h"
+#include "tier/kernel/trap/engine.h"
 
 /* In the order of numbers. */
 static const uint16_t calls[] = {
@@ -118,29 +124,84 @@ static const uint16_t calls[] = {
 #define SANITIZED 0
 #endif
 
+/* Of these an argument is looked at. */
+static const uint32_t ioctls[] = {
+	SECCOMP_IOCTL_NOTIF_RECV,
+	SECCOMP_IOCTL_NOTIF_SEND,
+	SECCOMP_IOCTL_NOTIF_ADDFD,
+	_IOC(_IOC_WRITE, SECCOMP_IOC_MAGIC, 4, 8),                /* NOTIF_SET_FLAGS */
+	_IOC(_IOC_READ | _IOC_WRITE, 0xFF, 11, PIDFD_INFO_BYTES), /* PIDFD_GET_INFO */
+	TCGETS,
+	TIOCGWINSZ,
+	FIONREAD,
+};
+
+enum { HEAD = 4, CALLS = ARRAY_LEN(calls), IOCTLS = ARRAY_LEN(ioctls) };
+/* Where each answer is. */
+enum {
+	AT_KILL = HEAD + CALLS,
+	AT_ALLOW,
+	AT_IOCTL,                         /* load, one comparison each, refuse, allow */
+	AT_CLONE = AT_IOCTL + IOCTLS + 3, /* threads only */
+	AT_MEMORY = AT_CLONE + 4,         /* nothing that can be executed */
+	PROGRAM = AT_MEMORY + 4,
+};
+
+static unsigned target(uint16_t nr)
+{
+	switch (nr) {
+	case SYS_ioctl:
+		return AT_IOCTL;
+	case SYS_clone:
+		return AT_CLONE;
+	case SYS_mmap:
+	case SYS_mprotect:
+		return AT_MEMORY;
+	default:
+		return AT_ALLOW;
+	}
+}
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define RETURN(v) BPF_STMT(BPF_RET | BPF_K, v)
+
+static void build(struct sock_filter *f)
+{
+	const struct sock_filter head[HEAD] = { LOAD(arch),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+		RETURN(SECCOMP_RET_KILL_PROCESS), LOAD(nr) };
+	const struct sock_filter thread[4] = { LOAD(args[0]),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+		RETURN(SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW) };
+	const struct sock_filter memory[4] = { LOAD(args[2]),
+		BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+		RETURN(SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW) };
+
+	memcpy(f, head, sizeof(head));
+	for (unsigned i = 0; i < CALLS; i++)
+		f[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i],
+			(uint8_t)(target(calls[i]) - (HEAD + i) - 1), 0);
+	f[AT_KILL] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+	f[AT_ALLOW] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+	f[AT_IOCTL] = (struct sock_filter)LOAD(args[1]);
+	for (unsigned i = 0; i < IOCTLS; i++)
+		f[AT_IOCTL + 1 + i] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, ioctls[i], (uint8_t)(IOCTLS - i), 0);
+	f[AT_IOCTL + 1 + IOCTLS] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | ENOTTY);
+	f[AT_IOCTL + 2 + IOCTLS] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
+	memcpy(f + AT_CLONE, thread, sizeof(thread));
+	memcpy(f + AT_MEMORY, memory, sizeof(memory));
+}
+
 int kernel_jail(struct err *e)
 {
-	struct sock_filter f[ARRAY_LEN(calls) + 8];
-	struct sock_fprog prog = { .filter = f };
-	unsigned n = 0;
+	struct sock_filter f[PROGRAM];
+	struct sock_fprog prog = { .filter = f, .len = PROGRAM };
 	int r;
 
-	f[n++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-	f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	f[n++] = (struct sock_filter)BPF_STMT(
-		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
-		f[n] = (struct sock_filter)BPF_JUMP(
-			BPF_JMP | BPF_JEQ | BPF_K, calls[i], (uint8_t)(ARRAY_LEN(calls) - i), 0);
-		n++;
-	}
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-	f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	if (SANITIZED)
 		return 0;
-	prog.len = (unsigned short)n;
+	build(f);
 	r = host_seccomp(0, &prog);
 	return r < 0 ? err_set(e, -r, "loading the kernel process's own filter") : 0;
 }

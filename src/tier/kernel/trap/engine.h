@@ -13,6 +13,7 @@
  * The host side of a sandbox: listeners, host processes and threads, replies. The rest of the
  * kernel sees only struct engine_ops. All under the kernel lock, except what a section's end sends.
  */
+enum { PIDFD_INFO_BYTES = 80 /* struct pidfd_info, with room for what is newer */ };
 enum { BLANKS_READY = 2, OUT_MAX = 64, HOST_HASH = 1024 };
 
 /* A listener, and the thread that reads it. Everybody who was forked without exec shares one. */

@@ -74,7 +74,7 @@ static int status_of(int pidfd)
 	} info = { .mask = 1 << 3 };
 
 	_Static_assert(sizeof(info) >= 64, "PIDFD_INFO_SIZE_VER0");
-	if (ioctl(pidfd, _IOC(_IOC_READ | _IOC_WRITE, 0xFF, 11, 64 + 16), &info) == 0 &&
+	if (ioctl(pidfd, _IOC(_IOC_READ | _IOC_WRITE, 0xFF, 11, PIDFD_INFO_BYTES), &info) == 0 &&
 		(info.mask & 8))
 		return *(int32_t *)((char *)&info + 60);
 	return SIGKILL;

@@ -6,7 +6,7 @@
 enum {
 	DENTRIES_MAX = 1 << 20,        /* names that somebody holds, or that have no other place */
 	DENTRIES_CACHED_MAX = 1 << 14, /* names that nobody holds */
-	INODES_MAX = 1 << 19,          /* files made or changed inside, all file systems: -ENOSPC */
+	INODES_MAX = 3 << 16,          /* files made or changed inside, all file systems: -ENOSPC */
 	LISTING_BYTES_MAX = 32 << 20,  /* one directory listing in an open file */
 	XATTR_NAME_MAX_ = 255,
 	XATTR_VALUE_MAX = 64 << 10,
