@@ -92,16 +92,12 @@ static ssize_t move(struct file *f, void *buf, size_t len, bool in)
 	n = syscall(in ? SYS_preadv2 : SYS_pwritev2, h->watch.fd, &iov, 1, -1L, -1L, NO_WAIT);
 	if (n >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL))
 		return n < 0 ? -errno : n;
-	/* A terminal: it was ready a moment ago; others who read it are not in here. */
+	/* A terminal: it was ready a moment ago; others who read it are not in here. The lock stays
+	 * with us: without it the task whose memory this is for could end meanwhile. */
 	if (!(end_state(h) & (in ? POLLIN | POLLHUP | POLLERR : POLLOUT | POLLHUP | POLLERR)))
 		return -EAGAIN;
-	file_ref(f);
-	kernel_io_begin(f->k);
 	n = in ? read(h->watch.fd, buf, len) : write(h->watch.fd, buf, len);
-	n = n < 0 ? -errno : n;
-	kernel_io_end(f->k);
-	file_unref(f);
-	return n;
+	return n < 0 ? -errno : n;
 }
 
 static ssize_t hf_read(struct file *f, struct uio *io, int64_t *pos)
