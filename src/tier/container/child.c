@@ -32,7 +32,7 @@
 
 static int new_namespaces(const struct container *c, struct err *e)
 {
-	int flags = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS;
+	int flags = CLONE_NEWNS | CLONE_NEWUTS;
 	int r;
 
 	if (c->box.plan->net != NET_HOST)
@@ -81,6 +81,8 @@ static int second_ring(const struct container *c, struct err *e)
 	static const struct landlock_rule rules[] = {
 		{ "/", LL_READ | LL_EXEC | LL_WRITE },
 		{ "/dev", LL_READ | LL_WRITE | LL_IOCTL },
+		/* mq_open() goes through a mount of the kernel's own, which is below nothing. */
+		{ "/dev/mqueue", LL_READ | LL_WRITE },
 	};
 	unsigned flags = LL_SCOPE_ABSTRACT | LL_SCOPE_SIGNAL;
 	int r;
@@ -186,6 +188,11 @@ static int make_world(struct container *c, int channel, struct trail *t, struct 
 	r = become_root_inside(c, e);
 	if (r < 0)
 		return r;
+	/* Only now: whoever makes it owns its folder of message queues, and somebody whom the ids
+	 * inside do not name would own it for ever. */
+	r = host_unshare(CLONE_NEWIPC);
+	if (r < 0)
+		return err_set(e, -r, "making the sandbox's ipc namespace");
 	trail_begin(t, STEP_NET);
 	if (plan->net == NET_LOOPBACK)
 		r = loopback_up(e);

@@ -64,13 +64,14 @@ static int set_msrs(const struct vcpu *v, struct err *e)
 		{ .index = 0x1a0, .data = 1 },                              /* fast strings */
 		{ .index = 0x2ff, .data = 0x806 },                          /* write-back */
 	};
-	struct {
+	union {
 		struct kvm_msrs head;
-		struct kvm_msr_entry entries[ARRAY_LEN(start)];
-	} msrs = { .head.nmsrs = ARRAY_LEN(start) };
+		uint8_t room[sizeof(struct kvm_msrs) + sizeof(start)];
+	} msrs = { .room = { 0 } };
 	int n;
 
-	memcpy(msrs.entries, start, sizeof(start));
+	msrs.head.nmsrs = ARRAY_LEN(start);
+	memcpy(msrs.head.entries, start, sizeof(start));
 	n = ioctl(v->fd, KVM_SET_MSRS, &msrs);
 	if (n < 0)
 		return fail(e, v, "setting the MSRs");
