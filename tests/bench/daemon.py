@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -183,8 +184,8 @@ def engine(table, place):
     finally:
         if hub.process.poll() is None:
             hub.kill()
-            last = Hub(state, tier=None, log=hub.log).ready()
-            last.quit(everything=True)
+        if supervisors(state):
+            Hub(state, tier=None, log=hub.log).ready().quit(everything=True)
         until(lambda: not supervisors(state), "supervisors to end")
 
 
@@ -407,8 +408,8 @@ def through_http(table, place):
     table.title("through HTTP, loopback")
     no_node = why_no_node()
     daemon = Daemon(place / "state", "--stop-sandboxes")
-    daemon.start()
     try:
+        daemon.start()
         key = daemon.key("bench")
         clients = Clients(daemon, key)
         files(table, daemon, key)
@@ -426,16 +427,18 @@ def through_http(table, place):
         until(lambda: not supervisors(daemon.state), "supervisors to end")
         print(f"  the daemon ended with its {left} sandboxes in {time.monotonic() - began:.1f} s")
     finally:
-        if supervisors(daemon.state) or daemon.process.poll() is None:
-            if daemon.process.poll() is None:
-                daemon.kill()
+        if daemon.process and daemon.process.poll() is None:
+            daemon.kill()
+        if supervisors(daemon.state):
             Daemon(place / "state", "--stop-sandboxes").start().stop(sandboxes=False)
+        until(lambda: not supervisors(daemon.state), "supervisors to end")
 
 
 def main():
     if os.geteuid() != 0:
         print("bench: sandboxes of more than one user need root: the daemon is not measured")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is ended
     OUT.mkdir(parents=True, exist_ok=True)
     place = pathlib.Path(tempfile.mkdtemp(prefix="ward-bench-", dir="/var/tmp"))
     place.chmod(0o755)
