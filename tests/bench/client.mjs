@@ -12,6 +12,7 @@ const connection = { apiKey: process.env.WARD_KEY, apiUrl: url, sandboxUrl: url 
 const options = { ...connection, timeoutMs: 600_000 }
 const WINDOW_MS = 500 // one figure of a rate
 const RELEASE_S = 1 // for what has written its first line and has not come to its next call yet
+const OPEN_MS = 20_000 // until all commands have written their first line, or it is too late for them
 
 const now = () => performance.now()
 
@@ -125,7 +126,7 @@ async function commands(count, boxes) {
       let seen = ''
       let handle
       try {
-        handle = await sandbox.commands.run('echo one; cat go; seq 100', { background: true, timeoutMs: 120_000, requestTimeoutMs: 60_000,
+        handle = await sandbox.commands.run('echo one; cat go; seq 100', { background: true, timeoutMs: 2 * OPEN_MS, requestTimeoutMs: 2 * OPEN_MS,
           onStdout: (text) => {
             if (!seen) { first_ms.push(now() - began); peak = Math.max(peak, ++open) }
             seen += text
@@ -140,7 +141,7 @@ async function commands(count, boxes) {
       }
     }
     const all = Promise.all(Array.from({ length: count }, (_, i) => one(sandboxes[i % boxes])))
-    while (first_ms.length + errors.length < count && now() - began < 60_000) await sleep(20)
+    while (first_ms.length + errors.length < count && now() - began < OPEN_MS) await sleep(20)
     const opened = now() - began
     await Promise.all(sandboxes.map((s) => s.commands.run(`sleep ${RELEASE_S} >go`)))
     await all
