@@ -384,11 +384,6 @@ def available_mb():
     return int(re.search(r"MemAvailable:\s+(\d+)", pathlib.Path("/proc/meminfo").read_text())[1]) * 1024 / 1e6
 
 
-def cpu_s(pid):
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def idle(table, daemon, clients):
     host = available_mb()
     got = clients("make", IDLE, WIDTH)
@@ -397,7 +392,6 @@ def idle(table, daemon, clients):
     if not live:
         return
     time.sleep(1)
-    cpu, began = cpu_s(daemon.process.pid), time.monotonic()
     processes = below(live.values())
     each = sum(map(pss_mb, processes)) / len(live)
     own = pss_mb(daemon.process.pid)
@@ -406,8 +400,6 @@ def idle(table, daemon, clients):
     table.add("the daemon's own, PSS", [own], "MB", 30)
     table.add("the daemon's own, resident", [status_mb(daemon, "VmRSS")], "MB", 30)
     table.add("available memory of the host, less by", [max(0, host - available_mb()) / len(live)], "MB")
-    time.sleep(1)
-    table.add("the daemon's CPU with them idle", [(cpu_s(daemon.process.pid) - cpu) / (time.monotonic() - began) * 100], "%")
 
 
 def through_http(table, place):
