@@ -465,6 +465,39 @@ static void migrates_step_by_step(void **state)
 	assert_int_equal(db_migrate(f->db, good, 2, &e), -EPROTONOSUPPORT);
 }
 
+/* True in another process: this one's own locks do not stand in its way. */
+static bool is_locked(const char *path)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		own_fd int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		_exit(fd >= 0 && fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status == 0;
+}
+
+/* Without its locks, the next tool that closes the database would remove the log under it. */
+static void keeps_its_locks(void **state)
+{
+	struct fixture *f = *state;
+	char path[128];
+
+	str_fmt(path, sizeof(path), "%s/ward.db", f->dir);
+	insert(f->db, "a", 1, 1);
+	assert_true(is_locked(path));
+	assert_int_equal(db_checkpoint(f->dir, NULL), 0);
+	assert_true(is_locked(path));
+	db_close(open_db(f, DB_LOOK));
+	assert_true(is_locked(path));
+	db_close(open_db(f, DB_TOOL));
+	assert_true(is_locked(path));
+}
+
 static void checkpoints_on_demand(void **state)
 {
 	struct fixture *f = *state;
@@ -510,6 +543,7 @@ int main(void)
 		TEST(refuses_what_is_not_ours),
 		TEST(migrates_step_by_step),
 		TEST(checkpoints_on_demand),
+		TEST(keeps_its_locks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,8 +4,10 @@
  *
  * Owns:  the file <state>/ward.db and how SQLite treats it.
  * Rules: the file is made by us, mode 0600, before SQLite sees it: its log and index files take
- *        over that mode. WAL with synchronous=NORMAL: a commit does not wait for the disk; after
- *        kill -9 nothing is missing, after a power failure perhaps the last commits, and the
+ *        over that mode. It is never opened beside SQLite: closing such a descriptor would drop
+ *        the locks of the whole process, and another process could then take away the log that
+ *        this one still writes to. WAL with synchronous=NORMAL: a commit does not wait for the
+ * disk; after kill -9 nothing is missing, after a power failure perhaps the last commits, and the
  *        sandboxes they speak of are gone then as well.
  */
 #include <errno.h>
@@ -24,21 +26,28 @@ static int check_file(int fd, const char *path, struct err *e)
 
 	if (fstat(fd, &st) < 0)
 		return err_set(e, errno, "looking at the database '%s'", path);
+	if (S_ISLNK(st.st_mode))
+		return err_set(e, ELOOP, "opening the database '%s'", path);
 	if (!S_ISREG(st.st_mode))
 		return err_say(e, EINVAL, "the database '%s' is not a file", path);
 	if (st.st_uid != geteuid())
 		return err_say(e, EPERM, "the database '%s' belongs to user %u, not to the caller",
 			path, (unsigned)st.st_uid);
-	if ((st.st_mode & 077) && fchmod(fd, 0600) < 0)
+	if ((st.st_mode & 077) && chmod(path, 0600) < 0)
 		return err_set(e, errno, "closing the database '%s' to others", path);
 	return 0;
 }
 
 static int make_file(struct db *db, enum db_mode mode, struct err *e)
 {
-	int flags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | (mode == DB_LOOK ? 0 : O_CREAT);
-	own_fd int fd = open(db->path, flags, 0600);
+	own_fd int made = -1, fd = -1;
 
+	/* A file that is new has no locks yet. */
+	if (mode != DB_LOOK)
+		made = open(db->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (mode != DB_LOOK && made < 0 && errno != EEXIST)
+		return err_set(e, errno, "opening the database '%s'", db->path);
+	fd = open(db->path, O_PATH | O_NOFOLLOW | O_CLOEXEC); /* not an open file: see above */
 	if (fd < 0)
 		return err_set(e, errno, "opening the database '%s'", db->path);
 	return check_file(fd, db->path, e);

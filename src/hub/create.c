@@ -239,8 +239,8 @@ static void on_bound(void *arg, struct link_call *c, const struct link_done *d)
 	struct sandbox *sb = call->sb;
 
 	call->asked = NULL;
+	call_done(call, NULL, false); /* in front of the refill that create_answer() asks for */
 	create_answer(sb);
-	call_done(call, NULL, false);
 }
 
 static void on_not_bound(void *arg, struct link_call *c, const struct link_failed *fl)
@@ -285,6 +285,9 @@ static int send_bind(struct hub_call *call, const struct want *w, struct hub_fai
 	hub_point(sb->hub, "bind");
 	if (r == 0)
 		r = link_bind(sb->link, &b, &handler, call, &call->asked, &e);
+	/* No command comes before the answer to this: it goes out now, beside the audit line. */
+	if (r == 0)
+		link_work(sb->link, 0);
 	hub_point(sb->hub, "bind-sent");
 	free(text);
 	return r < 0 ? hub_fail_err(f, &e) : 0;
@@ -413,5 +416,6 @@ void create_answer(struct sandbox *sb)
 		hub->n.cold++;
 	hub_log(hub, HUB_INFO, "box.created", NULL, sb->id, "tenant=%s tier=%s warm=%d us=%" PRIu64,
 		sb->tenant ? sb->tenant->name : "-", wall_name(sb->tier), sb->from_pool, us);
+	hub->created_ms = loop_now_ms(hub->loop);
 	pool_tend(hub);
 }

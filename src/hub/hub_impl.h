@@ -229,8 +229,9 @@ struct hub {
 	struct loop_job *sweep_job, *checkpoint_job;
 	void (*stopped)(void *arg);
 	void *stopped_arg;
-	uint64_t refilled_ms;
-	uint64_t refused_ms; /* last audit line about a refused key */
+	uint64_t refilled_ms; /* a pool began one */
+	uint64_t created_ms;  /* a create was answered */
+	uint64_t refused_ms;  /* last audit line about a refused key */
 
 	bool tenants_many;
 	bool ready, stopping, stop_all, found_all;

@@ -3,9 +3,10 @@
  * hub/pool.c - sandboxes that are ready before anyone asks.
  *
  * Owns:  the pools, how many each should hold, and when the next one is started.
- * Rules: a refill is one start at a time and waits while a create is under way, so that it never
- *        delays a claim. The target moves between min and max: up by one for each miss, down by one
- *        for each idle time without a claim.
+ * Rules: a refill is one start at a time. It waits while a create is under way, and when the pool
+ * is at least half full also for the first command of whoever was answered, so that it never delays
+ * a claim. The target moves between min and max: up by one for each miss, down by one for each idle
+ * time without a claim.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,6 +18,7 @@
 
 enum {
 	TEND_MS = 1000,
+	PAUSE_MS = 8,      /* after a create: whoever asked for it sends its first command */
 	PATIENT_MS = 2000, /* creates without a pause hold a refill back no longer than this */
 	BACKOFF_MAX_MS = 60 * 1000,
 };
@@ -321,6 +323,18 @@ static void cool(struct pool *p, uint64_t now)
 	}
 }
 
+static void on_timer(void *ctx);
+
+/* Somebody waits for the daemon who is more in a hurry than @p is. */
+static bool should_wait(const struct pool *p, uint64_t now)
+{
+	const struct hub *hub = p->hub;
+
+	if (now - hub->refilled_ms >= PATIENT_MS)
+		return false;
+	return hub->creating || (p->ready * 2 >= p->target && now - hub->created_ms < PAUSE_MS);
+}
+
 /* True: one was started, and the others wait for it. */
 static bool refill(struct pool *p, uint64_t now)
 {
@@ -330,8 +344,10 @@ static bool refill(struct pool *p, uint64_t now)
 
 	if (!p->listed || p->ready + p->starting >= p->target || now < p->retry_ms)
 		return false;
-	if (hub->creating && now - hub->refilled_ms < PATIENT_MS)
+	if (should_wait(p, now)) {
+		loop_timer_set(hub->loop, &hub->pools_timer, PAUSE_MS, on_timer, hub);
 		return false;
+	}
 	hub->refilled_ms = now;
 	with = ++p->starting;
 	if (create_cold_pool(p, &f) == 0)
@@ -343,8 +359,6 @@ static bool refill(struct pool *p, uint64_t now)
 	}
 	return false;
 }
-
-static void on_timer(void *ctx);
 
 static void tend(void *ctx)
 {
