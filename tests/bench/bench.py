@@ -225,4 +225,5 @@ def main():
     return int(bool(bad))
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
