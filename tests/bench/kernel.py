@@ -138,40 +138,50 @@ def load(where, title, program, rounds):
     return {"title": title, "rounds": rounds, **cells, "ward_over": found, "failed": failed}
 
 
-def settled_pss(ours):
-    """PSS of all processes of @ours(), once they have stopped changing."""
+def settled_pss(child, ours):
+    """PSS of all processes of @ours(), once they have stopped changing. Empty when @child has ended."""
     last = None
     time.sleep(1)
     for _ in range(40):
         time.sleep(0.25)
+        if child.poll() is not None:
+            return {}
         parts = {f"{name} ({pid})": kib for pid, name in bench.names(ours()).items() if (kib := bench.pss_kib(pid)) is not None}
-        if parts and parts == last:
+        if parts == last:
             break
         last = parts
-    return last or {}
+    return parts
+
+
+def sleeping(place):
+    """PSS of all that exists because of one sleep there."""
+    before = descendants()
+    child = subprocess.Popen([*place.before, "/bin/sleep", SLEEP_SECONDS], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    try:
+        return settled_pss(child, lambda: descendants() - before)
+    finally:
+        child.terminate()
+        child.wait()
+        deadline = time.monotonic() + 10
+        while descendants() - before and time.monotonic() < deadline:
+            reap(descendants() - before)
+            time.sleep(0.05)
 
 
 def idle_memory(where):
-    """Everything that exists because of one sleeping sandbox, less what the same sleep takes natively."""
-    found = {}
+    """Everything that one sleeping sandbox is made of, less what the same sleep takes natively."""
+    found = {"failed": []}
     print("\nmemory of one idle sandbox with a sleep inside, PSS in KiB")
     for place in where:
-        before = descendants()
-        child = subprocess.Popen([*place.before, "/bin/sleep", SLEEP_SECONDS], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.DEVNULL)
-        try:
-            parts = settled_pss(lambda: descendants() - before)
-        finally:
-            child.send_signal(signal.SIGTERM)
-            child.wait()
-            deadline = time.monotonic() + 10
-            while descendants() - before and time.monotonic() < deadline:
-                reap(descendants() - before)
-                time.sleep(0.05)
-        found[place.name] = {"kib": sum(parts.values()), "parts_kib": parts}
-        extra = found[place.name]["kib"] - found["native"]["kib"]
-        found[place.name]["adds_kib"] = extra
-        print(f"  {place.name:18}{found[place.name]['kib']:8} adds {extra:6}  {parts}")
+        parts = sleeping(place)
+        if not parts:
+            print(f"  {place.name:18}failed")
+            found["failed"].append(place.name)
+            continue
+        whole = sum(parts.values())
+        found[place.name] = {"kib": whole, "adds_kib": whole - found.get("native", {"kib": whole})["kib"], "parts_kib": parts}
+        print(f"  {place.name:18}{whole:8} adds {found[place.name]['adds_kib']:6}  {parts}")
     return found
 
 
@@ -210,7 +220,7 @@ def end_ours():
 def ward_failed(found):
     """Runs of ward that did not succeed; a time is never a failure."""
     bad = [t["title"] for t in found["tables"] if t["rows"]["ward"].get("failed", 1)]
-    return bad + [part for part in ("calls", *LOADS) if "ward" in found[part]["failed"]]
+    return bad + [part for part in ("calls", *LOADS, "idle_memory") if "ward" in found[part]["failed"]]
 
 
 def main():
