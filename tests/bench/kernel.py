@@ -202,6 +202,7 @@ def run_all(folder, fast, rounds, gap):
     found = {"tables": []}
     for title, program in (("/bin/true, kernel tier", ["/bin/true"]), ("python3 -c 'print(1)', kernel tier", [PYTHON, "-c", "print(1)"])):
         found["tables"].append(bench.compare(title, [place.row(program).probe() for place in where], rounds, gap))
+    found["phases"] = bench.phases(folder / "state", rounds, "kernel")
     found["calls"] = calls(where, str(tools / "calls"), part)
     for name, (title, share) in LOADS.items():
         found[name] = load(where, title, [PYTHON, str(tools / "loads.py"), name], max(rounds // share, 1))
