@@ -11,7 +11,7 @@ build = test -f $(1)/build.ninja || out=$$(CC=$(2) $(MESON) setup $(1) $(3) 2>&1
 	{ echo "$$out"; exit 1; }; ninja -C $(1) -j $(JOBS) --quiet
 SANITIZE = -Dlibc=system -Db_sanitize=address,undefined -Db_lundef=false -Dfaults=true
 
-.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm bench bench-daemon install clean help
+.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm bench bench-daemon bench-kernel install clean help
 
 all: build
 
@@ -57,10 +57,15 @@ bench: build                ## ward beside its peers (BENCH_ROUNDS, BENCH_GAP_MS
 	@tools/setup bench
 	@$(PYTHON) tests/bench/bench.py build
 	@$(PYTHON) tests/bench/daemon.py build
+	@$(PYTHON) tests/bench/kernel.py build
 
 bench-daemon: build         ## its second half alone: ward serve (BENCH_DAEMON_ROUNDS, _SECONDS, _IDLE, _COMMANDS)
 	@tools/setup bench
 	@$(PYTHON) tests/bench/daemon.py build
+
+bench-kernel: build         ## only the kernel tier beside native and runsc (BENCH_KERNEL_ROUNDS)
+	@tools/setup bench
+	@$(PYTHON) tests/bench/kernel.py build
 
 rig: build                  ## Debian 12 with its own kernel, in an emulator (RIG=v2|hybrid|v1|none)
 	@tools/setup rig

@@ -75,19 +75,19 @@ def compare(title, rows, rounds, gap_ms):
             "samples_ns": {row.name: got["ns"] for row, got in zip(able, raw["commands"])}}
 
 
-def phases(state, runs):
+def phases(state, runs, tier="container"):
     """Where the time goes, as ward's own report says it: the median of each step."""
     steps, totals = {}, []
     report = OUT / "run.json"
     for _ in range(runs):
-        subprocess.run([WARD, "--state-dir", state, "run", "--tier", "container", "--json", report, "--", "/bin/true"], check=True,
+        subprocess.run([WARD, "--state-dir", state, "run", "--tier", tier, "--json", report, "--", "/bin/true"], check=True,
                        stdin=subprocess.DEVNULL)
         end = json.loads(report.read_text())
         totals.append(end["total_us"])
         for step, us in end["timings_us"].items():
             steps.setdefault(step, []).append(us)
     report.unlink()
-    print(f"\nwhere the time goes, inside ward: median of {runs} runs, microseconds")
+    print(f"\nwhere the time goes, inside ward, {tier} tier: median of {runs} runs, microseconds")
     medians = {step: statistics.median(us) for step, us in steps.items()}
     for step, us in medians.items():
         print(f"  {step:12}{us:8.0f}  {'#' * min(60, round(us / 25))}")
@@ -225,4 +225,5 @@ def main():
     return int(bool(bad))
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -99,7 +99,8 @@ def rows(ward, state, place, program):
 
 def versions(ward):
     asked = {"ward": [ward, "version"], "bubblewrap": ["bwrap", "--version"], "runc": ["/usr/sbin/runc", "--version"],
-             "crun": ["crun", "--version"], "docker": ["docker", "version", "--format", "{{.Server.Version}}"]}
+             "crun": ["crun", "--version"], "runsc": ["runsc", "--version"],
+             "docker": ["docker", "version", "--format", "{{.Server.Version}}"]}
     found = {}
     for name, argv in asked.items():
         if shutil.which(str(argv[0])):
