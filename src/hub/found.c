@@ -14,8 +14,8 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <unistd.h>
+#include <sys/epoll.h>
 
 #include "base/clock.h"
 #include "base/id.h"
@@ -164,10 +164,9 @@ static void each_socket(void *arg, const char *id)
 	for (const struct orphan *o = hub->orphans; o; o = o->next)
 		if (str_eq(o->id, id))
 			return;
-	if (!sb)
+	/* One that was given up because nobody answered may have come up since. */
+	if (!sb || !lifecycle_is_live(sb->state))
 		stop_stray(hub, id);
-	else if (!lifecycle_is_live(sb->state))
-		sup_remove_socket(hub->state_dir, id, NULL); /* called just now: nobody was there */
 }
 
 /*
