@@ -60,6 +60,17 @@ struct plan_root {
 	unsigned layer_count;
 };
 
+/*
+ * A sandbox as it was at one moment: what a tier writes and starts from again. Files or memory
+ * files that the caller opened and closes; who reads one trusts no byte of it. A part that a tier
+ * does not need stays empty.
+ */
+struct snap {
+	int state;  /* processors, devices, and what the parts below must match */
+	int memory; /* the memory, byte by byte; holes are zeros */
+	int disk;   /* what was written to the disk since the template */
+};
+
 struct plan {
 	char id[ID_LEN + 1];
 	const char *state_dir;
@@ -83,6 +94,7 @@ struct plan {
 	bool keep;
 	bool report; /* somebody will read the resource use: collect what costs extra */
 	bool live;   /* a supervisor's: no command of its own; can be paused, limits can change */
+	const struct snap *from; /* goes on from there instead of starting; NULL: starts */
 
 	/*
 	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root.

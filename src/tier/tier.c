@@ -79,6 +79,8 @@ int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_b
 
 	if (!t)
 		return err_say(e, ENOSYS, "this build has no %s tier", wall_name(plan->wall));
+	if (plan->from && !t->snapshot)
+		return err_say(e, EOPNOTSUPP, "the %s tier cannot start from a snapshot", t->name);
 	return t->prepare(plan, trail, ret_box, e);
 }
 
@@ -289,6 +291,13 @@ int box_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct e
 int box_resume(struct box *box, struct err *e)
 {
 	return box->ops->resume ? box->ops->resume(box, e) : unsupported(box, "resume", e);
+}
+
+int box_snapshot(struct box *box, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	return box->ops->snapshot ? box->ops->snapshot(box, into, flags, meanwhile, arg, e)
+				  : unsupported(box, "snapshot", e);
 }
 
 int box_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)

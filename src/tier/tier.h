@@ -115,6 +115,17 @@ int box_reap(struct box *box, int *ret_status, struct usage *usage);
  */
 int box_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e);
 int box_resume(struct box *box, struct err *e);
+/*
+ * Writes the sandbox down as it is into the three files of @into, which are empty, or, with
+ * SNAP_DIFF, hold what the last one of this box wrote and get only what changed since. Nothing
+ * inside runs while it is written; it runs on after, unless SNAP_STAY: then it is paused. On
+ * failure it is as it was, and the files are worth nothing. A plan with ->from starts from the
+ * files, any number of times; each such sandbox has an identity of its own before anything inside
+ * runs.
+ */
+enum { SNAP_DIFF = 1, SNAP_STAY = 2 };
+int box_snapshot(struct box *box, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e);
 /* Other limits from now on; 0 in a field: leave it. -EBUSY: more is in use than that. Not for disk.
  * What was set before a failure stays set: the caller is told, and asks again. */
 int box_set_limits(struct box *box, const struct plan_limits *limits, struct err *e);

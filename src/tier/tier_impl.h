@@ -52,9 +52,12 @@ struct tier_ops {
 	void (*measure)(struct box *box, struct usage *usage);
 	/* Optional. See box_keep(); a tier without it keeps what its undo items name. */
 	int (*keep)(struct box *box, struct err *e);
-	/* Optional, all five; see tier.h. usage_now finds every number set to "not known". */
+	/* Optional, all six; see tier.h. A tier without snapshot refuses a plan with ->from.
+	 * usage_now finds every number set to "not known". */
 	int (*pause)(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e);
 	int (*resume)(struct box *box, struct err *e);
+	int (*snapshot)(struct box *box, const struct snap *into, unsigned flags,
+		void (*meanwhile)(void *arg), void *arg, struct err *e);
 	int (*set_limits)(struct box *box, const struct plan_limits *limits, struct err *e);
 	void (*usage_now)(struct box *box, struct usage_now *usage);
 	int (*set_hostname)(struct box *box, const char *name, struct err *e);
