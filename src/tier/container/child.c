@@ -251,8 +251,9 @@ static int lock_down(struct container *c, int *channel, struct trail *t, struct 
 	return r < 0 ? r : close_rest(channel, e);
 }
 
-void child_main(struct container *c, int channel)
+void child_main(struct box *box, int channel)
 {
+	struct container *c = container_of(box);
 	struct trail *t = (struct trail *)c->box.shared;
 	struct err e = { 0 };
 	int r;

@@ -384,8 +384,9 @@ static int only_channel(int channel)
 	return CHANNEL_FD;
 }
 
-void kbox_first(struct kbox *b, int channel)
+void kbox_first(struct box *box, int channel)
 {
+	struct kbox *b = kbox_of(box);
 	struct trail *t = (struct trail *)b->box.shared;
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
 	struct boot_timer timer = { .timer.fn = on_boot, .boot = &boot };
