@@ -74,6 +74,7 @@ static int kernel_prepare(
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&b->box, &tier_kernel, plan);
 	cgroup_init(&b->cg);
+	b->box.files_stay = true; /* they are the kernel process's, with their pages */
 	b->upper = -1;
 	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
