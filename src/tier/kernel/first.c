@@ -346,7 +346,6 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	k->report = b->report;
-	k->pids_limit = b->box.plan->limits.pids;
 	k->no_loopback = b->box.plan->net == NET_NONE;
 	r = kernel_init(k);
 	if (r < 0)

@@ -59,7 +59,8 @@ struct kernel_report {
 	uint32_t unknown_count;
 	struct unknown_call unknown[UNKNOWN_CALLS_MAX];
 	uint64_t pids_refused, tasks_peak;
-	bool disk_full; /* a call was told that there is no space */
+	bool disk_full;              /* a call was told that there is no space */
+	_Atomic uint32_t pids_limit; /* written by ward, also while it runs: tasks; 0: none */
 };
 
 struct kernel {
@@ -120,8 +121,7 @@ struct kernel {
 
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
-	uint32_t pids_limit; /* tasks; 0: none */
-	bool no_loopback;    /* not even a network of its own */
+	bool no_loopback; /* not even a network of its own */
 };
 
 void kernel_lock(struct kernel *k);

@@ -159,6 +159,14 @@ static int equip(struct kbox *b, struct trail *trail, struct err *e)
 	return r;
 }
 
+/* The limit that guests see is kept by the kernel process, which has a thread of its own behind
+ * each of theirs: what the cgroup must hold for that. */
+static uint32_t set_pids(struct kbox *b, uint32_t pids)
+{
+	b->report->pids_limit = pids;
+	return pids ? 2 * pids + KBOX_PIDS_OWN : 0;
+}
+
 static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct kbox *b = kbox_of(box);
@@ -167,11 +175,8 @@ static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 
 	b->bind_bits = binds_find(box->plan);
 	trail_begin(trail, STEP_CGROUP);
-	/* Each guest process has a thread of the kernel process behind it; the limit that the guest
-	 * sees is kept by the kernel process. */
 	limits = *box->plan;
-	if (limits.limits.pids)
-		limits.limits.pids = 2 * limits.limits.pids + KBOX_PIDS_OWN;
+	limits.limits.pids = set_pids(b, limits.limits.pids);
 	r = cgroup_make(&b->cg, &limits, e);
 	if (r < 0)
 		return r;
@@ -285,12 +290,12 @@ static int kernel_resume(struct box *box, struct err *e)
 
 static int kernel_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
 {
-	/* The count that matters is in the sandbox's own kernel, which nobody can reach from here.
-	 */
+	struct kbox *b = kbox_of(box);
+	struct plan_limits outer = *limits;
+
 	if (limits->pids)
-		return err_say(e, EOPNOTSUPP,
-			"the kernel tier cannot change the process limit of a running sandbox");
-	return cgroup_set_limits(&kbox_of(box)->cg, limits, e);
+		outer.pids = set_pids(b, limits->pids);
+	return cgroup_set_limits(&b->cg, &outer, e);
 }
 
 static void kernel_usage_now(struct box *box, struct usage_now *usage)

@@ -118,6 +118,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 static long clone_task(struct task *t, const struct clone_req *q)
 {
 	uint64_t slot = 0;
+	uint32_t limit;
 	struct task *n;
 	long r = check_flags(q);
 
@@ -127,7 +128,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		return -ENOSYS;
 	if (t->proc->limits[RLIMIT_NPROC].rlim_cur < t->k->task_count && !task_capable(t, 21))
 		return -EAGAIN;
-	if (t->k->pids_limit && t->k->task_count >= t->k->pids_limit) {
+	limit = t->k->report->pids_limit;
+	if (limit && t->k->task_count >= limit) {
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
