@@ -158,5 +158,5 @@ def hub(state):
     last.quit(everything=True)
     until(lambda: not supervisors(state), "supervisors to end")
     for name in (state / "run").iterdir():
-        assert not name.name.endswith((".sock", ".end")), f"left behind: {name}"
+        assert not name.name.endswith((".sock", ".end", ".new")), f"left behind: {name}"
     leaks.check()
