@@ -39,8 +39,8 @@ struct engine_ops {
 	void (*leave)(struct task *t);
 	/* Under the lock: the task is over; forget its host thread. */
 	void (*release)(struct task *t);
-	/* The section is over: woken calls go on, the lock is given back, replies leave. NULL: there
-	 * is nobody to reply to. */
+	/* The section is over: woken calls go on, the lock is given back, replies leave. NULL:
+	 * there is nobody to reply to. */
 	void (*end)(struct kernel *k);
 };
 
