@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 
@@ -98,6 +99,7 @@ int kernel_init(struct kernel *k)
 
 void kernel_done(struct kernel *k)
 {
+	disk_done(k);
 	io_done(k);
 	free(k->heap);
 	if (k->epoll >= 0)

@@ -16,9 +16,8 @@
  * system call function, wait-queue callback and timer runs under it, so code in vfs/, fs/, sys/
  * and sock/ needs no locks of its own.
  *
- *  - Host I/O that may take long (a large read from disk) gives the lock up:
- *      kernel_io_begin(k); n = host_pread(...); kernel_io_end(k);
- *    Pin what you use first (file_ref, inode_ref) and re-check state afterwards.
+ *  - Host I/O that may take long (a read from a cold disk, fsync) is a job of io/disk.h: the call
+ *    blocks as on anything else, and a thread without the lock waits for the host.
  *  - A reply is never sent under the lock: finished calls are put on k->outbox and leave when the
  *    lock is given back (the guest preempts whoever answers it).
  *  - Host threads: one per listener (trap/), one loop thread (timers, host descriptors). Which of
@@ -40,6 +39,9 @@ struct engine_ops {
 	void (*leave)(struct task *t);
 	/* Under the lock: the task is over; forget its host thread. */
 	void (*release)(struct task *t);
+	/* The section is over: woken calls go on, the lock is given back, replies leave. NULL:
+	 * there is nobody to reply to. */
+	void (*end)(struct kernel *k);
 };
 
 /* A host descriptor that the loop thread watches. @fn runs under the lock. */
@@ -106,6 +108,7 @@ struct kernel {
 	struct inotify_state *inotify;
 	const struct notify_ops *notify; /* vfs/notify.h */
 	struct lock_state *locks;
+	struct disk_state *disk; /* io/disk.h; NULL: the disk is waited for in place */
 
 	/* identity of the sandbox */
 	char hostname[65], domainname[65];
@@ -126,14 +129,6 @@ struct kernel {
 
 void kernel_lock(struct kernel *k);
 void kernel_unlock(struct kernel *k);
-static inline void kernel_io_begin(struct kernel *k)
-{
-	kernel_unlock(k);
-}
-static inline void kernel_io_end(struct kernel *k)
-{
-	kernel_lock(k);
-}
 
 /* CLOCK_MONOTONIC of the host in ns; and CLOCK_REALTIME. */
 int64_t kernel_now(struct kernel *k);

@@ -75,6 +75,8 @@ struct call {
 	uint64_t u[16];
 	void *own;
 	void (*own_free)(void *own);
+	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
+	bool fetched;          /* it was asked once in this call */
 	struct ktimer timer;
 	struct wait_entry *waits; /* registered now */
 	struct wait_entry inline_waits[4];

@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 
@@ -43,6 +44,8 @@ int engine_start(struct kernel *k, struct err *e)
 		return err_set(e, errno, "making the loop's descriptors");
 	k->timer_watch = (struct watch){ .fd = k->timer_fd, .events = EPOLLIN, .fn = on_timer };
 	r = watch_add(k, &k->timer_watch);
+	if (r == 0)
+		r = disk_init(k, NULL);
 	if (r == 0)
 		r = watch_add(k, &en->zygote_watch);
 	for (int i = 0; r == 0 && i < BLANKS_READY; i++)

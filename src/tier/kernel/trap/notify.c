@@ -226,7 +226,12 @@ static void leave(struct task *t)
 }
 
 const struct engine_ops engine_ops = {
-	.finish = finish, .kick = kick, .kill = kill_proc, .leave = leave, .release = release
+	.finish = finish,
+	.kick = kick,
+	.kill = kill_proc,
+	.leave = leave,
+	.release = release,
+	.end = engine_end,
 };
 
 static void refuse(struct engine *e, struct trap *trap, uint64_t id)
