@@ -48,6 +48,7 @@ struct engine_ops {
 struct watch {
 	int fd;
 	unsigned events; /* EPOLL* asked for */
+	uint32_t number; /* watch_add() gives it: no two watches have the same */
 	void (*fn)(struct kernel *k, struct watch *w, unsigned events);
 };
 
@@ -89,6 +90,9 @@ struct kernel {
 	int epoll, timer_fd; /* the loop thread's; -1 in a fake */
 	int64_t timer_armed;
 	struct watch timer_watch;
+	struct watch **watches; /* by descriptor */
+	unsigned watches_cap;
+	uint32_t last_watch;
 	struct task *grave; /* dead tasks and processes, freed at the end of the section */
 	struct proc *proc_grave;
 	bool over; /* pid 1 has ended */
@@ -137,6 +141,8 @@ int64_t kernel_realtime(struct kernel *k);
 int watch_add(struct kernel *k, struct watch *w);
 int watch_change(struct kernel *k, struct watch *w, unsigned events);
 void watch_remove(struct kernel *k, struct watch *w);
+/* Whose event this is (epoll's data), or NULL: it has been removed since the host reported it. */
+struct watch *watch_of(struct kernel *k, uint64_t data);
 
 /* Enters every woken call again, until none is ready. Under the lock. */
 void kernel_run_ready(struct kernel *k);

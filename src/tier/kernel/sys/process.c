@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -106,12 +107,22 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.tls = q->tls;
 	o.c.ctid = q->child_tid;
 	o.c.slot = slot;
-	o.c.token = (uint64_t)n->tid;
+	o.c.token = n->token;
 	o.c.tid = n->tid;
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
 	if (!order_write(t, &o, sizeof(o)))
 		return -EFAULT;
 	t->call.ordered = true;
+	return 0;
+}
+
+static int give_token(struct task *n)
+{
+	uint32_t secret;
+
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return -EAGAIN;
+	n->token = (uint64_t)secret << 32 | (uint32_t)n->tid;
 	return 0;
 }
 
@@ -145,7 +156,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 			if (n->sighand->act[i].handler != GSIG_IGN)
 				memset(&n->sighand->act[i], 0, sizeof(n->sighand->act[i]));
 	n->proc->vfork_waits |= (q->flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK;
-	if (q->flags & CLONE_VM)
+	r = give_token(n);
+	if (r == 0 && (q->flags & CLONE_VM))
 		r = shim_slot_alloc(t->mm, &slot);
 	if (r == 0)
 		r = give_numbers(t, n, q);

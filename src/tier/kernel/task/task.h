@@ -137,6 +137,7 @@ struct task {
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
 	bool embryo;            /* made, but its host thread has not said hello */
+	uint64_t token;         /* what it says then: its number, and above it a secret */
 	struct ktimer embryo_timer;
 	uint64_t child_settid;
 	struct task *hash_next; /* by tid */

@@ -240,10 +240,13 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	trap->fd = fd;
 	hp = host_proc_create(k, trap, (pid_t)pid);
 	if (!hp || !host_add(e, hp, (pid_t)pid, SLOT_BASE) || trap_start(trap, NULL) < 0) {
-		if (hp)
+		if (hp) { /* its end frees the rest */
 			host_proc_kill(hp);
-		else
+		} else {
 			kill((pid_t)pid, SIGKILL);
+			close(fd);
+			free(trap);
+		}
 		e->fail = -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}

@@ -58,15 +58,17 @@ void engine_loop(struct kernel *k)
 	struct epoll_event ev[16];
 
 	for (;;) {
-		int n = epoll_wait(k->epoll, ev, 16, -1);
+		int n = epoll_pwait(k->epoll, ev, 16, -1, NULL);
 
 		if (n < 0)
 			continue;
 		kernel_lock(k);
 		for (int i = 0; i < n; i++) {
-			struct watch *w = ev[i].data.ptr;
+			/* Another thread, or the event before this one, may have ended it. */
+			struct watch *w = watch_of(k, ev[i].data.u64);
 
-			w->fn(k, w, ev[i].events);
+			if (w)
+				w->fn(k, w, ev[i].events);
 		}
 		if (k->over) {
 			kernel_unlock(k);

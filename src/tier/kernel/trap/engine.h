@@ -21,6 +21,7 @@ struct trap {
 	struct kernel *k;
 	int fd;
 	unsigned users; /* host processes */
+	bool started;   /* its thread frees it; else its last user's end */
 	pthread_t thread;
 };
 
@@ -106,6 +107,7 @@ void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
 int trap_start(struct trap *trap, struct err *e);
+void trap_unuse(struct trap *trap); /* one user less */
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);
 /* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */

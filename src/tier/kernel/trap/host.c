@@ -85,6 +85,7 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 	struct host_proc *hp = (struct host_proc *)w;
 	struct engine *e = engine_of(k);
 	struct host_proc **pp = &e->blanks;
+	struct host_task *ht;
 
 	watch_remove(k, w);
 	while (*pp && *pp != hp)
@@ -102,8 +103,12 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
+	/* A blank's thread is nobody's task, so no task's end has dropped it. */
+	ht = host_find(e, hp->pid);
+	if (ht && ht->hp == hp && !ht->task)
+		host_drop(e, ht);
 	close(w->fd);
-	hp->trap->users--;
+	trap_unuse(hp->trap);
 	free(hp);
 }
 

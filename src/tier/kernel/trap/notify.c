@@ -249,7 +249,7 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct host_proc *hp = ht ? ht->hp : NULL;
 
-	if (!hp || hp->proc || ht->task || hp->blank_notif || hp->killed)
+	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif || hp->killed)
 		return false;
 	hp->blank_notif = n->id;
 	hp->next = e->blanks;
@@ -266,7 +266,8 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	struct host_proc *hp;
 	struct host_task *ht;
 
-	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || host_find(e, (pid_t)n->pid))
+	/* Only who was told the token is the child: it stands in the parent's memory alone. */
+	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || t->token != n->data.args[0])
 		return false;
 	hp = t->proc->host;
 	if (!hp) { /* the first thread of a new process */
@@ -302,9 +303,11 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	struct task *t = ht ? ht->task : NULL;
 	uint64_t args[6];
 
-	if (!t) {
-		if (!(n->data.nr == SHIM_BLANK && blank_ready(e, trap, n)) &&
-			!(n->data.nr == SHIM_HELLO && hello(e, trap, n)))
+	/* Also from a thread that is in the books: its number may have come round. */
+	if (n->data.nr == SHIM_HELLO && hello(e, trap, n))
+		return;
+	if (!t || ht->trap != trap) {
+		if (n->data.nr != SHIM_BLANK || !blank_ready(e, trap, n))
 			refuse(e, trap, n->id);
 		return;
 	}
@@ -358,6 +361,15 @@ static void *trap_main(void *arg)
 	return NULL;
 }
 
+void trap_unuse(struct trap *trap)
+{
+	trap->users--;
+	if (trap->users || trap->started)
+		return;
+	close(trap->fd);
+	free(trap);
+}
+
 int trap_start(struct trap *trap, struct err *e)
 {
 	pthread_attr_t attr;
@@ -369,5 +381,6 @@ int trap_start(struct trap *trap, struct err *e)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	r = pthread_create(&trap->thread, &attr, trap_main, trap);
 	pthread_attr_destroy(&attr);
+	trap->started = r == 0;
 	return r ? err_set(e, r, "starting a thread of the kernel process") : 0;
 }
