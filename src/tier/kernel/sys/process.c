@@ -22,6 +22,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
+#include "tier/kernel/vfs/vfs.h"
 
 /* Of clone's flags, what the host's clone gets too: never a namespace, never a host number. */
 #define HOST_FLAGS                                                                                 \
@@ -246,25 +247,22 @@ SYSCALL2(clone3, gva_t, uargs, uint64_t, size)
 
 static int copy_words(struct task *t, gva_t list, struct words *w)
 {
-	char *buf;
-	int r = 0;
+	struct peek *pointers = calloc(2, sizeof(*pointers)), *strings = pointers + 1;
+	char *buf = malloc(GUEST_ARG_ONE_MAX);
+	int r = pointers && buf ? 0 : -ENOMEM;
 
-	if (gva_null(list))
-		return 0;
-	buf = malloc(GUEST_ARG_ONE_MAX);
-	if (!buf)
-		return -ENOMEM;
-	for (uint64_t i = 0; r == 0; i++) {
+	for (uint64_t i = 0; r == 0 && !gva_null(list); i++) {
 		uint64_t p;
 		ssize_t n;
 
-		r = guest_read_u64(t, gva_add(list, i * 8), &p);
+		r = peek_read(t, pointers, &p, gva_add(list, i * 8), sizeof(p));
 		if (r < 0 || !p)
 			break;
-		n = guest_copy_string(t, GVA(p), buf, GUEST_ARG_ONE_MAX);
+		n = peek_string(t, strings, GVA(p), buf, GUEST_ARG_ONE_MAX);
 		r = n == -ENAMETOOLONG ? -E2BIG : n < 0 ? (int)n : words_add(w, buf, (size_t)n);
 	}
 	free(buf);
+	free(pointers);
 	return r;
 }
 
@@ -286,24 +284,29 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 			return -ENOMEM;
 		t->call.own = x;
 		t->call.own_free = exec_done;
-		r = copy_words(t, argv, &x->argv);
+		/* A name that is not there costs no words: shells and compilers try many. */
+		r = vfs_open_exec(t, dirfd, path, flags, &x->file);
+		if (r == 0)
+			r = copy_words(t, argv, &x->argv);
 		if (r == 0 && !x->argv.count)
 			r = words_add(&x->argv, "", 0);
 		if (r == 0)
 			r = copy_words(t, envp, &x->envp);
 		if (r == 0)
-			r = exec_look(t, x, dirfd, path, flags);
+			r = exec_look(t, x, dirfd, path);
 		if (r < 0)
 			return r;
 	}
 	if (!engine_has_blank(k)) {
 		struct engine *e = engine_of(k);
 
-		if (e->fail || (!e->blank_asked && blank_ask(e) < 0)) {
-			r = e->fail ? e->fail : -EAGAIN;
+		if (e->fail) {
+			r = e->fail;
 			e->fail = 0;
 			return r == -EAGAIN ? r : -ENOMEM;
 		}
+		if (!e->blank_asked)
+			blank_ask(e);
 		wait_on(t, &e->blank_queue, 0);
 		return SYS_BLOCK;
 	}

@@ -48,8 +48,10 @@ int engine_start(struct kernel *k, struct err *e)
 		r = disk_init(k, NULL);
 	if (r == 0)
 		r = watch_add(k, &en->zygote_watch);
-	for (int i = 0; r == 0 && i < BLANKS_READY; i++)
-		r = blank_ask(en);
+	if (r == 0) {
+		en->blank_asked = BLANKS_READY;
+		zygote_tell(en, BLANKS_READY);
+	}
 	return r < 0 ? err_set(e, -r, "asking for the first process") : 0;
 }
 

@@ -7,6 +7,7 @@
  * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -136,8 +137,17 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 
 void host_proc_kill(struct host_proc *hp)
 {
+	int fd = fcntl(hp->watch.fd, F_DUPFD_CLOEXEC, 0);
+	struct out *o;
+
 	hp->killed = true;
-	syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
+	if (fd < 0) {
+		syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
+		return;
+	}
+	o = engine_out(engine_of(hp->k));
+	o->no_reply = true;
+	o->kill = fd + 1;
 }
 
 static ssize_t host_mm_read(struct mm *mm, void *dst, uint64_t src, size_t len)

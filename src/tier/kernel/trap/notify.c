@@ -27,6 +27,14 @@
 #endif
 enum { SYNC_WAKE_UP = 1 };
 
+static void send_kill(struct out *o)
+{
+	if (!o->kill)
+		return;
+	syscall(SYS_pidfd_send_signal, o->kill - 1, SIGKILL, NULL, 0);
+	close(o->kill - 1);
+}
+
 static void send_out(struct out *o)
 {
 	struct seccomp_notif_resp resp = { .id = o->id, .val = o->val, .flags = o->flags };
@@ -55,13 +63,20 @@ static void send_out(struct out *o)
 	ioctl(o->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
 }
 
+static void send_all(struct out *out, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		send_out(&out[i]);
+	for (unsigned i = 0; i < n; i++)
+		send_kill(&out[i]);
+}
+
 struct out *engine_out(struct engine *e)
 {
 	struct out *o;
 
 	if (e->out_count == OUT_MAX) { /* rare: a crowd was woken at once */
-		for (unsigned i = 0; i < OUT_MAX; i++)
-			send_out(&e->out[i]);
+		send_all(e->out, OUT_MAX);
 		e->out_count = 0;
 	}
 	o = &e->out[e->out_count++];
@@ -73,16 +88,19 @@ void engine_end(struct kernel *k)
 {
 	struct engine *e = engine_of(k);
 	struct out out[OUT_MAX];
-	unsigned n;
+	unsigned n, ask;
 
 	kernel_run_ready(k);
 	kernel_bury(k);
 	n = e->out_count;
 	memcpy(out, e->out, n * sizeof(out[0]));
 	e->out_count = 0;
+	ask = e->ask;
+	e->ask = 0;
 	kernel_unlock(k);
-	for (unsigned i = 0; i < n; i++)
-		send_out(&out[i]);
+	send_all(out, n);
+	if (ask)
+		zygote_tell(e, ask);
 }
 
 bool order_write(struct task *t, const void *slot, size_t len)
