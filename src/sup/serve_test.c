@@ -335,7 +335,7 @@ static void test_lies_of_an_agent(void **state)
 		lies[i](t);
 		if (!t->s->killed)
 			fail_msg("lie %zu was believed", i);
-		assert_int_equal(t->s->stop_cause, END_KILLED);
+		assert_int_equal(t->s->stop_cause, END_PROTOCOL);
 		assert_non_null(strstr(t->s->stop_text, "protocol"));
 		finish(&place);
 	}
