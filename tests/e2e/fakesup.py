@@ -60,8 +60,9 @@ class Fake:
             size, kind, _, stream = struct.unpack_from("<IHHI", self.rest)
             if len(self.rest) < 12 + size:
                 return
-            fields, self.rest = decode(self.rest[12:12 + size]), self.rest[12 + size:]
-            self.handle(NAMES.get(kind), stream, fields)
+            name, data, self.rest = NAMES.get(kind), self.rest[12:12 + size], self.rest[12 + size:]
+            if name not in ("DATA", "END", "CREDIT", "CANCEL"):
+                self.handle(name, stream, decode(data))
 
     def handle(self, name, stream, fields):
         if name == "SNAPSHOT":
