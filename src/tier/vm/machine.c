@@ -139,7 +139,12 @@ static int make_vm(struct machine *m, const struct machine_config *c, struct err
 		return err_set(e, errno, "placing the task segment");
 	if (ioctl(m->vm, KVM_CREATE_IRQCHIP, 0) < 0)
 		return err_set(e, errno, "making interrupt controllers");
-	r = gmem_create(&m->mem, c->memory_bytes, c->memory_kind, e);
+	if (c->memory_kind == GMEM_COPY)
+		r = gmem_map(&m->mem, c->memory_file, c->memory_bytes, e);
+	else
+		r = gmem_create(&m->mem, c->memory_bytes, c->memory_kind, e);
+	if (r == 0)
+		r = machine_traits_read(m, e);
 	if (r == 0)
 		r = give_memory(m, e);
 	if (r == 0)
@@ -345,16 +350,14 @@ int machine_run(struct machine *m, struct err *e)
 	return r;
 }
 
-int machine_pause(struct machine *m, struct err *e)
+int machine_halt(struct machine *m, struct err *e)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&m->lock);
 	m->go = false;
 	wait_for_cpus(m, VCPU_PAUSED);
 	if (m->end != MACHINE_RUNS)
 		r = err_say(e, ESRCH, "the machine is over: %s", m->why);
-	pthread_mutex_unlock(&m->lock);
 	/* The guest's watchdog must not count the time; a guest without kvmclock has none. */
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		if (ioctl(m->vcpus[i].fd, KVM_KVMCLOCK_CTRL, 0) < 0 && errno != EINVAL)
@@ -362,11 +365,26 @@ int machine_pause(struct machine *m, struct err *e)
 	return r;
 }
 
+int machine_pause(struct machine *m, struct err *e)
+{
+	int r;
+
+	pthread_mutex_lock(&m->lock);
+	r = machine_halt(m, e);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+void machine_go_on(struct machine *m)
+{
+	m->go = true;
+	pthread_cond_broadcast(&m->changed);
+}
+
 void machine_resume(struct machine *m)
 {
 	pthread_mutex_lock(&m->lock);
-	m->go = true;
-	pthread_cond_broadcast(&m->changed);
+	machine_go_on(m);
 	pthread_mutex_unlock(&m->lock);
 }
 

@@ -243,8 +243,9 @@ static void lock_down(struct monitor *m)
 	must(m, drop_privileges(m->v->box.plan, &e), &e);
 }
 
-void monitor_main(struct vmbox *v, int channel)
+void monitor_main(struct box *box, int channel)
 {
+	struct vmbox *v = (struct vmbox *)box;
 	struct monitor *m = calloc(1, sizeof(*m));
 	struct err e = { 0 };
 

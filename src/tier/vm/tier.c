@@ -7,9 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/first.h"
 #include "tier/vm/vm.h"
 
 static struct vmbox *vm_of(struct box *box)
@@ -94,44 +93,14 @@ static int vm_prepare(
 		vm_stop(&v->box);
 		return r;
 	}
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (v->cg.path[i][0])
-			box_add_undo(&v->box, UNDO_CGROUP, v->cg.path[i], NULL);
+	first_list_cgroups(&v->box, &v->cg);
 	*ret_box = &v->box;
 	return 0;
 }
 
 static int clone_monitor(struct vmbox *v, struct err *e)
 {
-	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_PIDFD,
-		.pidfd = (uintptr_t)&v->box.fds.pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	int channel[2], r;
-	pid_t pid;
-
-	v->box.shared = box_share_trail(e);
-	if (!v->box.shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	v->box.fds.channel = channel[0];
-	if (v->cg.kind == CGROUP_V2) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)v->cg.dir[0];
-	}
-	pid = host_clone3(&args);
-	if (pid == 0) {
-		close(channel[0]);
-		monitor_main(v, channel[1]);
-	}
-	close(channel[1]);
-	if (pid < 0)
-		return err_set(e, -pid, "starting the monitor");
-	v->box.pid = pid;
-	return 0;
+	return first_clone(&v->box, &v->cg, CLONE_NEWPID, monitor_main, "starting the monitor", e);
 }
 
 static int vm_start(struct box *box, struct trail *trail, struct err *e)
@@ -158,16 +127,7 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 
 static void vm_kill(struct box *box)
 {
-	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
-
-	if (!box->pid)
-		return;
-	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	/* A process that is frozen does not die on a v1 host. */
-	if (vm_of(box)->paused)
-		cgroup_thaw(&vm_of(box)->cg, NULL);
-	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-		;
+	first_kill(box, vm_of(box)->paused ? &vm_of(box)->cg : NULL);
 }
 
 static void vm_measure(struct box *box, struct usage *usage)
@@ -184,14 +144,11 @@ static void close_if(int fd)
 static void vm_stop(struct box *box)
 {
 	struct vmbox *v = vm_of(box);
-	struct usage unused;
-	int status;
 
-	if (box->pid) {
-		vm_kill(box);
-		box_reap(box, &status, &unused);
-	}
-	cgroup_drop(&v->cg);
+	vm_kill(box);
+	first_reap(box);
+	if (!cgroup_drop(&v->cg))
+		box_left(box);
 	close_if(v->kvm);
 	close_if(v->kernel);
 	close_if(v->initrd);

@@ -50,6 +50,6 @@ int filter_load(struct err *e);
 unsigned filter_calls(void);
 
 /* monitor.c: the first process; never returns. */
-void monitor_main(struct vmbox *v, int channel) __attribute__((noreturn));
+void monitor_main(struct box *box, int channel) __attribute__((noreturn));
 
 #endif

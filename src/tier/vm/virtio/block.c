@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "tier/vm/virtio/block.h"
+#include "tier/vm/vwalk.h"
 
 #define F_RO (1ull << 5)
 #define F_FLUSH (1ull << 9)
@@ -160,6 +161,14 @@ static void block_config(struct vdev *d, unsigned off, void *to, unsigned len)
 	memcpy(to, (const uint8_t *)&sectors + off, len);
 }
 
+/* The same disk: a file system that finds another under it does damage. */
+static void block_walk(struct vdev *d, struct vwalk *w)
+{
+	vwalk_same(w, "block.bytes", ((struct block *)d)->disk->bytes);
+	if (w->loading)
+		((struct block *)d)->waits = false;
+}
+
 static const struct vdev_ops block_ops = {
 	.name = "block",
 	.id = VDEV_BLOCK,
@@ -170,6 +179,7 @@ static const struct vdev_ops block_ops = {
 	.kick = block_kick,
 	.config_read = block_config,
 	.config_bytes = sizeof(uint64_t),
+	.walk = block_walk,
 };
 
 void block_init(struct block *b, struct disk *disk, const char *id, bool write_back,

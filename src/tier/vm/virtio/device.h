@@ -37,6 +37,7 @@ enum vdev_status {
 enum { VDEV_INT_RING = 1, VDEV_INT_CONFIG = 2 };
 
 struct vdev;
+struct vwalk;
 
 struct vdev_ops {
 	const char *name;
@@ -54,6 +55,8 @@ struct vdev_ops {
 	void (*config_read)(struct vdev *d, unsigned off, void *to, unsigned len);
 	void (*config_write)(struct vdev *d, unsigned off, const void *from, unsigned len);
 	unsigned config_bytes;
+	/* Optional. Fields of its own that survive a snapshot: see walks.h. */
+	void (*walk)(struct vdev *d, struct vwalk *w);
 };
 
 struct vdev {
