@@ -152,9 +152,10 @@ def test_attacks_on_the_tier_itself(ward):
     done = ward(*KERNEL, "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_hostile")
     lines = dict(line.rsplit(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert done.stdout.endswith("still here\n") and done.returncode == 0, done.stderr
-    for name in ("old door", "x32 numbers", "into the shim", "forged calls", "racing arguments", "native descriptors"):
+    for name in ("old door", "x32 numbers", "into the shim", "forged calls", "everywhere in the shim", "stolen hello", "spoiled frames",
+                 "changed own parts", "old page", "machinery", "copies into everything", "racing arguments", "native descriptors"):
         assert lines[name] == "0", lines
-    for name in ("without shim", "over the shim", "without slots", "forged frame", "bad stack"):
+    for name in ("without shim", "over the shim", "without slots", "forged frame", "bad stack", "fast door"):
         assert lines[name].startswith("signal"), lines
 
 
