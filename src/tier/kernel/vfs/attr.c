@@ -31,7 +31,9 @@ void inode_attr(struct inode *i, struct kstat *ret)
 		.uid = i->uid,
 		.gid = i->gid,
 		.size = i->size,
-		.blocks = S_ISREG(i->mode) ? (i->size + BLOCK - 1) / BLOCK * (BLOCK / 512) : 0,
+		.blocks = S_ISREG(i->mode)
+				  ? (i->size / BLOCK + (i->size % BLOCK > 0)) * (BLOCK / 512)
+				  : 0,
 		.blksize = BLOCK,
 		.atime = i->atime,
 		.mtime = i->mtime,
