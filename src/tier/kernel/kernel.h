@@ -62,6 +62,9 @@ struct kernel_report {
 	bool disk_full; /* a call was told that there is no space */
 };
 
+/* WARD_KERNEL_FAST: which calls a guest may have answered without us. */
+enum kernel_fast { FAST_PLACE, FAST_OFF };
+
 struct kernel {
 	struct klock {
 		uint32_t word;
@@ -121,7 +124,9 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	uint32_t pids_limit; /* tasks; 0: none */
-	bool no_loopback;    /* not even a network of its own */
+	enum kernel_fast fast;
+	uint64_t *age;    /* trap/place.h; NULL: nothing is answered in place */
+	bool no_loopback; /* not even a network of its own */
 };
 
 void kernel_lock(struct kernel *k);

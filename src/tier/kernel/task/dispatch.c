@@ -14,6 +14,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/trap/calls.h"
+#include "tier/kernel/trap/place.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
 #define PROTO_STUB(name) syscall_fn sys_##name;
@@ -164,6 +165,8 @@ static bool enter(struct task *t)
 	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
 
 	c->first = false;
+	if (!place_is_kept(c->nr, c->args))
+		place_change(t->k);
 	if (r == -ENOSPC)
 		t->k->report->disk_full = true;
 	if (t->state == TASK_DEAD)
@@ -195,6 +198,8 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	memset(c->u, 0, sizeof(c->u));
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
 	c->map_fd = 0;
+	c->unsteady = false;
+	c->path[0] = '\0';
 	c->active = c->first = true;
 	if (!row || !row->fn) {
 		if (!row || row->state == SYS_NONE)

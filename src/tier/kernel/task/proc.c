@@ -22,6 +22,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/trap/place.h"
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
 {
@@ -111,6 +112,7 @@ void mm_unref(struct mm *mm)
 	free(mm->exe_path);
 	free(mm->fake_base);
 	free(mm->slots);
+	place_free(mm->place);
 	free(mm);
 }
 
@@ -125,6 +127,9 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->host_pid = 0;
 	mm->slots = NULL;
 	mm->slot_next = 0;
+	mm->place = place_copy(from->place);
+	/* Without its books nobody could tell which of its sites are in use. */
+	mm->place_off |= from->place && !mm->place;
 	mm->exe_path = from->exe_path ? strdup(from->exe_path) : NULL;
 	if (mm->exe)
 		file_ref(mm->exe);
@@ -703,6 +708,7 @@ void proc_exit(struct proc *p, int status)
 		return;
 	p->exiting = true;
 	p->wait_status = status;
+	place_change(p->k); /* its children get another parent */
 	for (struct task *t = p->tasks; t; t = next) {
 		next = t->next;
 		if (p->task_count == 1 && t->state != TASK_DEAD) {
