@@ -84,6 +84,7 @@ static bool parse(char *s, struct line *l)
 static bool is_ours(const struct line *l)
 {
 	return (l->from >= SHIM_BASE && l->from < SHIM_BASE + 16 * SHIM_SIZE) ||
+	       (l->from >= PLACE_BASE && l->from < PLACE_BASE + PLACE_SIZE) ||
 	       (l->from >= SLOT_BASE && l->from < SLOT_BASE + SLOT_SIZE * SLOT_COUNT);
 }
 

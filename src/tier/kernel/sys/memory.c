@@ -20,6 +20,7 @@
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -212,9 +213,16 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 	struct file *f;
 	int r;
 
-	if (flags & MAP_ANONYMOUS) { /* only huge pages arrive, there are none; or locked ones */
-		if ((flags & MAP_HUGETLB) || !(flags & MAP_LOCKED))
+	if ((flags & MAP_FIXED) && place_is_hit(addr, len) && !task->mm->place_off &&
+		place_undo(task) < 0)
+		return -ENOMEM;
+	if (flags & MAP_ANONYMOUS) {
+		if (flags & MAP_HUGETLB) /* there are none */
 			return -ENOMEM;
+		if (!(flags & MAP_LOCKED)) {
+			task->call.go_native = true;
+			return 0;
+		}
 		return len ? map_locked(task, (uint64_t[]){ addr, len, prot, flags, ~0ULL, 0 })
 			   : -EINVAL;
 	}
