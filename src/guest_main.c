@@ -27,6 +27,7 @@
 
 #include "agent/agent.h"
 #include "base/str.h"
+#include "proto/keeper.h"
 
 enum { AGENT_PORT = 1024, CONNECT_TRIES = 100, CONNECT_WAIT_US = 10000, WORD_MAX = 256 };
 
@@ -170,11 +171,12 @@ static void set_identity(void)
 		close(s);
 }
 
-static int connect_host(void)
+/* Port @port of the host, 0: the agent's; -1: nobody is there. */
+static int dial(unsigned port)
 {
-	struct sockaddr_vm a = {
-		.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = AGENT_PORT
-	};
+	struct sockaddr_vm a = { .svm_family = AF_VSOCK,
+		.svm_cid = VMADDR_CID_HOST,
+		.svm_port = port ? port : AGENT_PORT };
 
 	for (unsigned i = 0; i < CONNECT_TRIES; i++) {
 		int s = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -185,12 +187,52 @@ static int connect_host(void)
 			close(s);
 		usleep(CONNECT_WAIT_US);
 	}
-	fail("connecting to the host");
+	return -1;
+}
+
+static int connect_host(void)
+{
+	int s = dial(0);
+
+	if (s < 0)
+		fail("connecting to the host");
+	return s;
+}
+
+static int open_at(const char *path, int flags)
+{
+	return open(path, flags | O_CLOEXEC);
+}
+
+/*
+ * Everything but this process can be made to stand still: all begin in one cgroup, and it too until
+ * it has to leave. The mount itself is let go of: what is mounted later is the sandbox's own. A
+ * kernel without cgroups makes no snapshots, and says so when one is asked for.
+ */
+static void make_keeper(struct keeper *k)
+{
+	*k = (struct keeper){ .link = -1, .freeze = -1, .dial = dial };
+	k->room = open_at("/over", O_RDONLY | O_DIRECTORY);
+	if (mkdir("/cgroup", 0755) < 0 && errno != EEXIST)
+		fail("making /cgroup");
+	if (mount("cgroup", "/cgroup", "cgroup2", 0, NULL) < 0)
+		return;
+	if (mkdir("/cgroup/sandbox", 0755) < 0)
+		fail("making a cgroup");
+	k->outside = open_at("/cgroup/cgroup.procs", O_WRONLY);
+	k->inside = open_at("/cgroup/sandbox/cgroup.procs", O_WRONLY);
+	k->events = open_at("/cgroup/sandbox/cgroup.events", O_RDONLY);
+	if (k->outside < 0 || k->inside < 0 || k->events < 0 || write(k->inside, "0", 1) != 1)
+		fail("entering the sandbox's cgroup");
+	k->freeze = open_at("/cgroup/sandbox/cgroup.freeze", O_RDWR);
+	if (umount2("/cgroup", MNT_DETACH) < 0)
+		fail("letting go of the cgroups");
 }
 
 int main(void)
 {
 	char trial[WORD_MAX];
+	struct keeper keeper;
 
 	if (getpid() != 1) {
 		fputs("ward-init: this is the first process of a virtual machine, not a command\n",
@@ -207,9 +249,13 @@ int main(void)
 		power_off();
 	}
 	make_root();
+	make_keeper(&keeper);
 	make_devices();
 	enter_root();
 	set_identity();
-	agent_run(&(struct agent_config){ .channel = connect_host() });
+	keeper.link = dial(KEEPER_PORT);
+	if (keeper.link < 0)
+		fail("connecting to the host's keeper");
+	agent_run(&(struct agent_config){ .channel = connect_host(), .keeper = &keeper });
 	power_off();
 }

@@ -5,12 +5,26 @@
 #include <stdbool.h>
 
 /*
+ * How a machine's first process stands still for a snapshot (renew.c, proto/keeper.h). It is in the
+ * cgroup @inside to begin with, and so is everything that it starts. -1: it cannot hold.
+ */
+struct keeper {
+	int link;            /* the connection to the host's KEEPER_PORT; -1: over */
+	int inside, outside; /* cgroup.procs of that cgroup, and of its parent */
+	int freeze, events;  /* cgroup.freeze and cgroup.events of it */
+	int room;            /* a folder for a small file of its own */
+	/* Calls port @port of the host, 0: the channel's; a connected socket, or -1. */
+	int (*dial)(unsigned port);
+};
+
+/*
  * The agent: the first process of a sandbox. It serves docs/PROTOCOL.md on one channel, starts
  * commands, reaps what is orphaned, and ends when the channel closes or a START with the LAST flag
  * is over.
  */
 struct agent_config {
-	int channel;   /* a stream socket; taken */
+	int channel;           /* a stream socket; taken */
+	struct keeper *keeper; /* of a machine that can be copied; NULL: there is none. Borrowed */
 	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
 };
 

@@ -182,6 +182,10 @@ void process_exited(struct agent *a, pid_t pid, int status, const struct rusage 
 	p->exited = true;
 	p->status = status;
 	p->used = *used;
+	if (!s->id) { /* its client stayed with another machine: renew.c */
+		stream_close(a, s);
+		return;
+	}
 	relay_in_drop(s);
 	/* The last command's leftovers go now, so that its output has an end. */
 	if (p->last && !p->fds)

@@ -115,8 +115,8 @@ def make_l1(work, build, cases):
     (top / "bin/sh").symlink_to("../usr/bin/dash")
     (top / "usr/bin/awk").symlink_to("mawk")
     (top / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    for name in ["ward", "ward-init", "ward-agent"]:
-        shutil.copy(build / name, top / "ward" / name)
+    for name in ["ward", "ward-init", "ward-agent", "tests/vm/vm-snap"]:
+        shutil.copy(build / name, top / "ward")
     version = os.path.basename(glob.glob(str(packages / "lib/modules/*"))[0])
     modules = packages / "lib/modules" / version
     for m in L1_MODULES:

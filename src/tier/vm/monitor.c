@@ -24,7 +24,9 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "proto/keeper.h"
 #include "tier/vm/console.h"
+#include "tier/vm/control.h"
 #include "tier/vm/machine.h"
 #include "tier/vm/virtio/block.h"
 #include "tier/vm/virtio/rng.h"
@@ -42,6 +44,8 @@ struct monitor {
 	struct rng rng;
 	struct vsock vsock;
 	int channel; /* -1: the agent has it */
+	int keeper;  /* the same */
+	struct control control;
 	bool ready;
 	struct console console;
 };
@@ -68,12 +72,14 @@ static void on_console(void *arg, uint8_t byte)
 	console_byte(&((struct monitor *)arg)->console, byte);
 }
 
-/* The agent calls, once. Nothing else of the host has a port. */
+/* The agent calls, once on each of two ports. Nothing else of the host has one. */
 static int on_dial(void *arg, uint32_t port)
 {
 	struct monitor *m = arg;
 	struct err e = { 0 };
 
+	if (port == KEEPER_PORT && m->keeper >= 0)
+		return take_fd(&m->keeper);
 	if (port != VM_AGENT_PORT || m->channel < 0)
 		return -ECONNREFUSED;
 	if (box_send_ready(m->channel, -1, -1, &e) < 0)
@@ -107,9 +113,13 @@ static struct machine_device *next_place(struct monitor *m)
 static void make_machine(struct monitor *m)
 {
 	const struct plan *plan = m->v->box.plan;
+	bool copy = m->v->state != NULL;
 	struct machine_config c = { .kvm = m->v->kvm,
-		.memory_bytes = plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
-		.cpus = cpus_of(plan),
+		.memory_bytes = copy ? m->v->from.memory_bytes
+				     : plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
+		.memory_kind = copy ? GMEM_COPY : GMEM_ANON,
+		.memory_file = copy ? plan->from->memory : -1,
+		.cpus = copy ? m->v->from.cpus : cpus_of(plan),
 		.plain_fpu = m->v->plain_fpu,
 		.console = on_console,
 		.arg = m };
@@ -221,9 +231,16 @@ static int limit(struct err *e)
 /* What it does not need any more. */
 static void close_rest(struct monitor *m)
 {
+	const struct snap *from = m->v->box.plan->from;
+
 	close(m->v->kvm);
 	close(m->v->kernel);
 	close(m->v->initrd);
+	if (from) {
+		close(from->state);
+		close(from->memory);
+		close(from->disk);
+	}
 	for (int i = 0; i < 3; i++)
 		close(i);
 }
@@ -243,7 +260,17 @@ static void lock_down(struct monitor *m)
 	must(m, drop_privileges(m->v->box.plan, &e), &e);
 }
 
-void monitor_main(struct vmbox *v, int channel)
+/* Jailed already: what the state says is as hostile as the guest that it was. */
+static void load_state(struct monitor *m)
+{
+	struct err e = { 0 };
+
+	must(m, machine_load(&m->machine, m->v->state, m->v->from.body_bytes, &e), &e);
+	/* The other ends of its connections are another machine's. */
+	vsock_drop_all(&m->vsock, true);
+}
+
+void monitor_main(struct vmbox *v, const struct monitor_ends *ends)
 {
 	struct monitor *m = calloc(1, sizeof(*m));
 	struct err e = { 0 };
@@ -252,14 +279,19 @@ void monitor_main(struct vmbox *v, int channel)
 		_exit(125); /* nothing was begun; the trail says nothing */
 	m->v = v;
 	m->trail = (struct trail *)v->box.shared;
-	m->channel = channel;
+	m->channel = ends->channel;
+	m->keeper = ends->keeper;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	trail_begin(m->trail, STEP_ATTACH);
 	must(m, enter_cgroups(v, &e), &e);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
-	load_guest(m);
+	must(m, control_init(&m->control, &m->machine, ends->control, &e), &e);
+	if (!v->state)
+		load_guest(m);
 	lock_down(m);
+	if (v->state)
+		load_state(m);
 	box_forget_arguments(v->box.plan);
 	trail_begin(m->trail, STEP_SECCOMP);
 	must(m, machine_arm(&m->machine, &e), &e);

@@ -25,7 +25,7 @@
 #include "host/tree.h"
 #include "tier/vm/vm.h"
 
-enum { KEY_BYTES = 16, STATUS_MAX = 125 };
+enum { KEY_BYTES = ROOTFS_KEY_BYTES / 2, STATUS_MAX = 125 };
 
 /* The host's own folders that are part of its template. */
 static const char *const host_dirs[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64",
@@ -148,9 +148,25 @@ static int build(const struct plan *plan, const char *image, struct err *e)
 	return 0;
 }
 
-int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e)
+int rootfs_reopen(const char *state_dir, const char *key, int *ret_fd, struct err *e)
 {
-	char key[2 * KEY_BYTES + 1], dir[WARD_PATH_MAX], path[WARD_PATH_MAX], part[WARD_PATH_MAX];
+	char path[WARD_PATH_MAX];
+	int fd;
+
+	if (strlen(key) != 2 * KEY_BYTES || strspn(key, "0123456789abcdef") != 2 * KEY_BYTES)
+		return err_say(e, EINVAL, "the snapshot names no image");
+	if (str_fmt(path, sizeof(path), "%s/images/%s.ext4", state_dir, key) < 0)
+		return err_say(e, ENAMETOOLONG, "the state directory's path is too long");
+	fd = host_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return err_set(e, -fd, "opening the snapshot's image %s", path);
+	*ret_fd = fd;
+	return 0;
+}
+
+int rootfs_open(const struct plan *plan, char key[ROOTFS_KEY_BYTES + 1], int *ret_fd, struct err *e)
+{
+	char dir[WARD_PATH_MAX], path[WARD_PATH_MAX], part[WARD_PATH_MAX];
 	int fd, r;
 
 	make_key(&plan->root, key);

@@ -25,6 +25,12 @@ static struct vmbox *vm_of(struct box *box)
 	return (struct vmbox *)box;
 }
 
+static void close_if(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
 static int open_kvm(int *ret, struct err *e)
 {
 	int fd = host_open("/dev/kvm", O_RDWR, 0);
@@ -65,6 +71,33 @@ static void vm_calls(unsigned *ret_guest, unsigned *ret_own)
 
 static void vm_stop(struct box *box);
 
+static int open_kernel(struct vmbox *v, struct err *e)
+{
+	int r = kernel_dir(v->box.plan->state_dir, v->kernel_dir, e);
+
+	if (r == 0)
+		r = kernel_open(v->kernel_dir, &v->kernel, e);
+	if (r == 0)
+		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+	return r;
+}
+
+/* A copy has the memory and the CPUs of what it goes on from. */
+static int read_snapshot(struct vmbox *v, struct err *e)
+{
+	const struct plan_limits *limits = &v->box.plan->limits;
+	int r = snapfile_read(v->box.plan->from, &v->from, &v->state, e);
+
+	if (r < 0)
+		return r;
+	if (limits->memory_asked && limits->memory_bytes != v->from.memory_bytes)
+		return err_say(e, EINVAL,
+			"the snapshot has %llu MiB of memory, and a copy cannot have another size",
+			(unsigned long long)(v->from.memory_bytes >> 20));
+	v->outer.limits.memory_bytes = v->from.memory_bytes + VM_MONITOR_MEMORY;
+	return 0;
+}
+
 static int vm_prepare(
 	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
@@ -76,20 +109,18 @@ static int vm_prepare(
 	box_init(&v->box, &tier_vm, plan);
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = -1;
+	v->kvm = v->kernel = v->initrd = v->root = v->control = v->keeper = -1;
 	v->outer = *plan;
 	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
 	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
 	trail_begin(trail, STEP_CGROUP);
-	r = cgroup_plan(&v->cg, &v->outer, e);
+	r = plan->from ? read_snapshot(v, e) : 0;
+	if (r == 0)
+		r = cgroup_plan(&v->cg, &v->outer, e);
 	if (r == 0)
 		r = open_kvm(&v->kvm, e);
-	if (r == 0)
-		r = kernel_dir(plan->state_dir, v->kernel_dir, e);
-	if (r == 0)
-		r = kernel_open(v->kernel_dir, &v->kernel, e);
-	if (r == 0)
-		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+	if (r == 0 && !plan->from)
+		r = open_kernel(v, e);
 	if (r < 0) {
 		vm_stop(&v->box);
 		return r;
@@ -108,16 +139,25 @@ static int clone_monitor(struct vmbox *v, struct err *e)
 		.pidfd = (uintptr_t)&v->box.fds.pidfd,
 		.exit_signal = SIGCHLD,
 	};
-	int channel[2], r;
+	int channel[2] = { -1, -1 }, control[2] = { -1, -1 }, keeper[2] = { -1, -1 }, r;
 	pid_t pid;
 
 	v->box.shared = box_share_trail(e);
 	if (!v->box.shared)
 		return -e->code;
 	r = host_socketpair(SOCK_STREAM, channel);
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
+	if (r == 0)
+		r = host_socketpair(SOCK_STREAM, keeper);
+	if (r == 0)
+		r = host_socketpair(SOCK_SEQPACKET, control);
 	v->box.fds.channel = channel[0];
+	v->keeper = keeper[0];
+	v->control = control[0];
+	if (r < 0) {
+		close_if(channel[1]);
+		close_if(keeper[1]);
+		return err_set(e, -r, "making the agent's channel");
+	}
 	if (v->cg.kind == CGROUP_V2) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)v->cg.dir[0];
@@ -125,9 +165,13 @@ static int clone_monitor(struct vmbox *v, struct err *e)
 	pid = host_clone3(&args);
 	if (pid == 0) {
 		close(channel[0]);
-		monitor_main(v, channel[1]);
+		close(keeper[0]);
+		close(control[0]);
+		monitor_main(v, &(struct monitor_ends){ channel[1], control[1], keeper[1] });
 	}
 	close(channel[1]);
+	close(keeper[1]);
+	close(control[1]);
 	if (pid < 0)
 		return err_set(e, -pid, "starting the monitor");
 	v->box.pid = pid;
@@ -147,13 +191,19 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 		return r;
 	box->fds.oom = take_fd(&v->cg.oom);
 	trail_begin(trail, STEP_TREE);
-	r = rootfs_open(box->plan, &v->root, e);
-	if (r == 0)
-		r = initramfs_make(v->kernel_dir, &v->initrd, e);
+	if (v->state) {
+		memcpy(v->image, v->from.image, sizeof(v->image));
+		r = rootfs_reopen(box->plan->state_dir, v->image, &v->root, e);
+	} else {
+		r = rootfs_open(box->plan, v->image, &v->root, e);
+		if (r == 0)
+			r = initramfs_make(v->kernel_dir, &v->initrd, e);
+	}
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
-	return clone_monitor(v, e);
+	r = clone_monitor(v, e);
+	return r == 0 && v->state ? steer_renew(v, e) : r;
 }
 
 static void vm_kill(struct box *box)
@@ -163,9 +213,6 @@ static void vm_kill(struct box *box)
 	if (!box->pid)
 		return;
 	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	/* A process that is frozen does not die on a v1 host. */
-	if (vm_of(box)->paused)
-		cgroup_thaw(&vm_of(box)->cg, NULL);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
 }
@@ -173,12 +220,6 @@ static void vm_kill(struct box *box)
 static void vm_measure(struct box *box, struct usage *usage)
 {
 	cgroup_usage(&vm_of(box)->cg, box->plan->report, usage);
-}
-
-static void close_if(int fd)
-{
-	if (fd >= 0)
-		close(fd);
 }
 
 static void vm_stop(struct box *box)
@@ -196,28 +237,27 @@ static void vm_stop(struct box *box)
 	close_if(v->kernel);
 	close_if(v->initrd);
 	close_if(v->root);
+	close_if(v->control);
+	close_if(v->keeper);
+	free(v->state);
 	box_done(box);
 	free(v);
 }
 
 static int vm_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
 {
-	int r = cgroup_freeze(&vm_of(box)->cg, meanwhile, arg, e);
-
-	if (r < 0)
-		return r;
-	vm_of(box)->paused = true;
-	cgroup_reclaim(&vm_of(box)->cg);
-	return 0;
+	return steer_pause(vm_of(box), meanwhile, arg, e);
 }
 
 static int vm_resume(struct box *box, struct err *e)
 {
-	int r = cgroup_thaw(&vm_of(box)->cg, e);
+	return steer_resume(vm_of(box), e);
+}
 
-	if (r == 0)
-		vm_of(box)->paused = false;
-	return r;
+static int vm_snapshot(struct box *box, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	return steer_snapshot(vm_of(box), into, flags, meanwhile, arg, e);
 }
 
 static int vm_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
@@ -247,6 +287,7 @@ const struct tier_ops tier_vm = {
 	.measure = vm_measure,
 	.pause = vm_pause,
 	.resume = vm_resume,
+	.snapshot = vm_snapshot,
 	.set_limits = vm_set_limits,
 	.usage_now = vm_usage_now,
 	.stop = vm_stop,

@@ -5,17 +5,28 @@
 #include "base/limits.h"
 #include "tier/cgroup.h"
 #include "tier/tier_impl.h"
+#include "tier/vm/snapfile.h"
 
 /* The vm tier's own state, on ward's side. */
 struct vmbox {
 	struct box box; /* first */
 	struct cgroup cg;
-	bool paused;       /* every process is frozen */
+	bool paused;       /* every CPU stands still */
+	bool held;         /* and so did everything inside, by the agent's word, before that */
+	bool based;        /* the monitor notes what changes since the last snapshot */
+	bool lost;         /* the control socket makes no sense any more */
+	int control;       /* to the monitor: control.h; -1: none */
+	int keeper;        /* to the agent, through the monitor: proto/keeper.h; -1: none */
+	uint32_t holds;    /* number of the last KEEPER_HOLD */
 	struct plan outer; /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root;
 	bool plain_fpu; /* the CPU template says so */
 	char kernel_dir[WARD_PATH_MAX];
+	char image[ROOTFS_KEY_BYTES + 1]; /* which image @root is */
+	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
+	struct snap_head from;
+	void *state; /* from.body_bytes of them; NULL: it starts */
 };
 
 enum {
@@ -43,13 +54,27 @@ struct vm_trial {
 int vm_trial(const struct vm_trial *q, struct err *e);
 
 /* rootfs.c: the template as an image that many guests read. */
-int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e);
+int rootfs_open(
+	const struct plan *plan, char key[ROOTFS_KEY_BYTES + 1], int *ret_fd, struct err *e);
+/* The one that a snapshot was made with, whatever the template is now. */
+int rootfs_reopen(const char *state_dir, const char *key, int *ret_fd, struct err *e);
 
 /* filter.c: for all threads, for good. And how many host calls it leaves. */
 int filter_load(struct err *e);
 unsigned filter_calls(void);
 
-/* monitor.c: the first process; never returns. */
-void monitor_main(struct vmbox *v, int channel) __attribute__((noreturn));
+/* monitor.c: the first process; never returns. Its ends of three sockets. */
+struct monitor_ends {
+	int channel, control, keeper;
+};
+void monitor_main(struct vmbox *v, const struct monitor_ends *ends) __attribute__((noreturn));
+
+/* steer.c: ward's hand on the monitor and the agent. */
+int steer_pause(struct vmbox *v, void (*meanwhile)(void *arg), void *arg, struct err *e);
+int steer_resume(struct vmbox *v, struct err *e);
+int steer_snapshot(struct vmbox *v, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e);
+/* The first words for a copy: who it is. */
+int steer_renew(struct vmbox *v, struct err *e);
 
 #endif
