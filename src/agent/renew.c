@@ -213,16 +213,16 @@ static void renew_boot_id(const struct keeper *k, const char *hex)
 
 static void renew_randomness(const uint8_t seed[KEEPER_SEED_BYTES])
 {
-	struct {
+	union {
 		struct rand_pool_info head;
-		uint8_t room[KEEPER_SEED_BYTES];
+		uint8_t room[sizeof(struct rand_pool_info) + KEEPER_SEED_BYTES];
 	} pool = { .head = { .entropy_count = 8 * KEEPER_SEED_BYTES,
 			   .buf_size = KEEPER_SEED_BYTES } };
 	int fd = open("/dev/urandom", O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
 		return;
-	memcpy(pool.head.buf, seed, KEEPER_SEED_BYTES);
+	memcpy(pool.room + sizeof(pool.head), seed, KEEPER_SEED_BYTES);
 	/* What it knew is still in it: whatever fails here, it is no worse than it was. */
 	if (ioctl(fd, RNDADDENTROPY, &pool) == 0)
 		ioctl(fd, RNDRESEEDCRNG, 0);

@@ -115,7 +115,7 @@ struct sandbox {
 	struct loop_fd watch;
 	pid_t sup_pid;        /* 0: not known */
 	struct link_call *op; /* pause or resume under way */
-	unsigned reconnects;
+	unsigned reconnects, busy_calls;
 	struct loop_timer patience; /* until the supervisor must have done what it was told */
 	struct loop_later wake;
 	struct call_list waiting;
@@ -280,7 +280,8 @@ struct sandbox *registry_see(
 
 /* --- live.c --- */
 int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail *f);
-int live_connect(struct sandbox *sb, struct err *e);
+/* Calls its supervisor, again and again while that is busy. */
+int live_call(struct sandbox *sb);
 /* To the supervisor, the step being written already. @grace_ms 0: at once. */
 void live_stop(struct sandbox *sb, const char *cause);
 int live_pause(struct sandbox *sb, struct hub_fail *f);

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "base/own.h"
+#include "proto/fds.h"
 #include "proto/le.h"
 #include "sup/ctl.h"
 
@@ -22,7 +23,6 @@ enum {
 	FRAME_MAX = FRAME_HEAD + FRAME_PAYLOAD_MAX,
 	OUT_STEP = 16 * 1024,
 	OUT_KEEP = 64 * 1024, /* a buffer larger than this is given back when it is empty */
-	FDS_PER_READ = 8,
 };
 
 void ctl_init(struct ctl *c, int fd)
@@ -162,53 +162,19 @@ int ctl_flush(struct ctl *c)
 	return 0;
 }
 
-static int keep_fds(struct ctl *c, struct msghdr *msg)
+static struct fd_queue got_queue(struct ctl *c)
 {
-	int r = 0;
-
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-		unsigned count;
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		for (unsigned i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
-			if (c->got_count < CTL_FDS_MAX) {
-				c->got[c->got_count++] = fd;
-			} else {
-				close(fd);
-				r = -EPROTO;
-			}
-		}
-	}
-	return r;
+	return (struct fd_queue){ c->got, &c->got_count, CTL_FDS_MAX };
 }
 
 static ssize_t receive_some(struct ctl *c, uint8_t *to, size_t cap)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(FDS_PER_READ * sizeof(int))];
-	} control;
-	struct iovec iov = { to, cap };
-	struct msghdr msg = { .msg_iov = &iov, .msg_control = &control };
-	ssize_t n;
+	struct fd_queue q = got_queue(c);
+	ssize_t n = fds_receive(c->fd, to, cap, &q);
 
-	msg.msg_iovlen = 1;
-	msg.msg_controllen = sizeof(control);
-	do
-		n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	if (n == -EAGAIN)
 		return 0;
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
-		return -ENOTCONN;
-	if (n < 0)
-		return -errno;
-	return keep_fds(c, &msg) < 0 ? -EPROTO : n;
+	return n == 0 || n == -ECONNRESET ? -ENOTCONN : n;
 }
 
 /* Handles every whole frame of @buf; the bytes that are left over, or what @each returned. */
@@ -297,14 +263,9 @@ int ctl_receive(
 
 int ctl_take_fd(struct ctl *c)
 {
-	int fd = -1;
+	struct fd_queue q = got_queue(c);
 
-	if (c->got_count) {
-		fd = c->got[0];
-		c->got_count--;
-		memmove(c->got, c->got + 1, c->got_count * sizeof(c->got[0]));
-	}
-	return fd;
+	return fds_next(&q);
 }
 
 static bool may_repeat(unsigned tag)

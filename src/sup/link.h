@@ -79,7 +79,7 @@ struct link_hooks {
 /* Takes @fd, a connected unix stream socket, also when it fails. */
 int link_create(int fd, const struct link_hooks *hooks, struct link **ret, struct err *e);
 /* To a supervisor that runs already: <state>/run/<id>.sock. -ENOENT, -ECONNREFUSED: there is none.
- * The supervisor drops whoever was connected before. */
+ * -EAGAIN: it is busy, try again. The supervisor drops whoever was connected before. */
 int link_connect(const char *state_dir, const char *id, const struct link_hooks *hooks,
 	struct link **ret, struct err *e);
 /* No more callbacks, not even for open calls; their processes go on. NULL is fine. */
@@ -127,6 +127,8 @@ int sup_each_record(
 	const char *state_dir, void (*each)(void *arg, const char *id), void *arg, struct err *e);
 /* Removes the socket of a supervisor that is gone. */
 int sup_remove_socket(const char *state_dir, const char *id, struct err *e);
+/* Removes what supervisors left that died before they listened; one that is about to fails. */
+int sup_remove_halves(const char *state_dir, struct err *e);
 
 /* --- Calls ------------------------------------------------------------------------------------ */
 

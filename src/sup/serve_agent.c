@@ -59,6 +59,10 @@ int pass_request(struct serve *s, const struct frame *f, const struct ctl_fields
 		link_error(s, f->stream, ENOSYS, "no request has number %u", f->type);
 		return 0;
 	}
+	if (f->type == PROTO_WRITE && (f->flags & FILE_PASS_FD) && !box_gives_files(s->box)) {
+		link_error(s, f->stream, EOPNOTSUPP, "this tier passes no files to write");
+		return 0;
+	}
 	if (!number || !s->channel_open) {
 		link_error(s, f->stream, number ? ENOTCONN : EAGAIN,
 			number ? "the sandbox is ending" : "too many streams are open inside");

@@ -490,6 +490,20 @@ static void test_forgetting_exits(void **state)
 	assert_int_equal(t->s->exited, 0);
 }
 
+/* The supervisor knows the tier; an agent that does not would pass what cannot be passed. */
+static void test_files_that_stay_inside(void **state)
+{
+	struct stage *t = *state;
+
+	t->box.files_stay = true;
+	ask(t, PROTO_WRITE, FILE_PASS_FD, 1);
+	assert_int_equal(t->last_errno, EOPNOTSUPP);
+	assert_int_equal(t->to_agent.type, 0);
+	ask(t, PROTO_READ, FILE_PASS_FD, 2);
+	assert_int_equal(t->to_agent.type, PROTO_READ);
+	assert_false(t->s->killed);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
@@ -502,6 +516,7 @@ int main(void)
 		TEST(test_a_request_in_the_middle_of_another),
 		TEST(test_data_for_a_paused_sandbox),
 		TEST(test_forgetting_exits),
+		TEST(test_files_that_stay_inside),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

@@ -210,6 +210,11 @@ bool box_passes_fds(const struct box *box)
 	return !box->bytes_only;
 }
 
+bool box_gives_files(const struct box *box)
+{
+	return !box->bytes_only && !box->files_stay;
+}
+
 const char *box_workdir(const struct box *box)
 {
 	return box->workdir;

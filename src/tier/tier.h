@@ -82,6 +82,8 @@ int box_start(struct box *box, struct trail *trail, struct err *e);
 const struct box_fds *box_fds(const struct box *box);
 /* Can descriptors go over the channel? Else the command's stdio goes as frames. */
 bool box_passes_fds(const struct box *box);
+/* May the host write to a file that was opened inside? Else what it gets goes as frames. */
+bool box_gives_files(const struct box *box);
 /* Where the command starts, when the tier knows better than plan->workdir; else NULL. */
 const char *box_workdir(const struct box *box);
 /* "K=V", NULL-terminated: what the tier adds to the command's environment; NULL: nothing. */

@@ -22,6 +22,7 @@ struct box {
 	bool discarded;                /* see box_discard() */
 	bool *left;                    /* see box_left() */
 	bool bytes_only;               /* the channel passes no descriptors */
+	bool files_stay;               /* see box_gives_files() */
 	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
 	const char *const *env;
 };

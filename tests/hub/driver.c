@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tests/hub/driver.c - the hub without a front: verbs as lines on standard input, answers as JSON
- * lines on standard output. Can kill itself at the n-th moment at which a crash could hurt.
+ * lines on standard output. Can kill itself at the n-th moment at which a crash could hurt, or
+ * ("hold N", 0: not any more) stop there once, say so, and go on with SIGCONT.
  *
  *	driver STATE WARD [--tier TIER] [--crash N | --count] [--config FILE]
  *
@@ -36,7 +37,7 @@ struct driver {
 	struct loop_timer wait_ready;
 	char line[LINE_MAX_];
 	size_t len;
-	unsigned long crash, points;
+	unsigned long crash, hold, points;
 	bool count;
 	struct hub_events *events;
 };
@@ -590,6 +591,18 @@ static void do_auth(struct ask *a, char **w)
 	free(a);
 }
 
+static void do_hold(struct ask *a, char **w)
+{
+	unsigned long n = w[0] ? strtoul(w[0], NULL, 10) : 0;
+	struct buf b;
+
+	a->d->hold = n ? a->d->points + n : 0;
+	answer(a, &b);
+	json_close(&b);
+	put(&b);
+	free(a);
+}
+
 static void on_stopped(void *arg)
 {
 	loop_stop(((struct driver *)arg)->loop);
@@ -604,7 +617,8 @@ static void do_line(struct driver *d, char *line)
 		{ "first", do_first }, { "exec", do_exec }, { "start", do_start },
 		{ "attach", do_attach }, { "get", do_get }, { "metrics", do_metrics },
 		{ "text", do_text }, { "audit", do_audit }, { "pool", do_pool },
-		{ "pools", do_pools }, { "events", do_events }, { "auth", do_auth } };
+		{ "pools", do_pools }, { "events", do_events }, { "auth", do_auth },
+		{ "hold", do_hold } };
 	char *words[WORDS_MAX + 1] = { NULL }, *save = NULL;
 	struct ask *a = calloc(1, sizeof(*a));
 	unsigned n = 0;
@@ -665,6 +679,14 @@ static void on_point(void *arg, const char *what)
 		fprintf(stderr, "point %lu %s\n", d->points, what);
 	if (d->crash && d->points == d->crash)
 		kill(getpid(), SIGKILL);
+	if (d->hold && d->points == d->hold) {
+		char text[80];
+		int n = snprintf(text, sizeof(text), "{\"held\":\"%s\"}\n", what);
+
+		if (write(1, text, (size_t)n) < 0)
+			exit(3);
+		raise(SIGSTOP);
+	}
 }
 
 static void say_ready(void *ctx)

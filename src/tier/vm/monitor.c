@@ -270,8 +270,9 @@ static void load_state(struct monitor *m)
 	vsock_drop_all(&m->vsock, true);
 }
 
-void monitor_main(struct vmbox *v, const struct monitor_ends *ends)
+void monitor_main(struct box *box, int channel)
 {
+	struct vmbox *v = (struct vmbox *)box;
 	struct monitor *m = calloc(1, sizeof(*m));
 	struct err e = { 0 };
 
@@ -279,14 +280,16 @@ void monitor_main(struct vmbox *v, const struct monitor_ends *ends)
 		_exit(125); /* nothing was begun; the trail says nothing */
 	m->v = v;
 	m->trail = (struct trail *)v->box.shared;
-	m->channel = ends->channel;
-	m->keeper = ends->keeper;
+	m->channel = channel;
+	m->keeper = v->keeper_end;
+	close(v->keeper);
+	close(v->control);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	trail_begin(m->trail, STEP_ATTACH);
 	must(m, enter_cgroups(v, &e), &e);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
-	must(m, control_init(&m->control, &m->machine, ends->control, &e), &e);
+	must(m, control_init(&m->control, &m->machine, v->control_end, &e), &e);
 	if (!v->state)
 		load_guest(m);
 	lock_down(m);

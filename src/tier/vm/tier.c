@@ -7,17 +7,17 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 #include <linux/sched.h>
 
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/first.h"
 #include "tier/vm/vm.h"
 
 static struct vmbox *vm_of(struct box *box)
@@ -109,7 +109,8 @@ static int vm_prepare(
 	box_init(&v->box, &tier_vm, plan);
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = v->control = v->keeper = -1;
+	v->kvm = v->kernel = v->initrd = v->root = -1;
+	v->control = v->keeper = v->control_end = v->keeper_end = -1;
 	v->outer = *plan;
 	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
 	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
@@ -125,57 +126,34 @@ static int vm_prepare(
 		vm_stop(&v->box);
 		return r;
 	}
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (v->cg.path[i][0])
-			box_add_undo(&v->box, UNDO_CGROUP, v->cg.path[i], NULL);
+	first_list_cgroups(&v->box, &v->cg);
 	*ret_box = &v->box;
 	return 0;
 }
 
 static int clone_monitor(struct vmbox *v, struct err *e)
 {
-	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_PIDFD,
-		.pidfd = (uintptr_t)&v->box.fds.pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	int channel[2] = { -1, -1 }, control[2] = { -1, -1 }, keeper[2] = { -1, -1 }, r;
-	pid_t pid;
+	int control[2] = { -1, -1 }, keeper[2] = { -1, -1 }, room = VM_CONTROL_ROOM;
+	int r = host_socketpair(SOCK_STREAM, keeper);
 
-	v->box.shared = box_share_trail(e);
-	if (!v->box.shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
-	if (r == 0)
-		r = host_socketpair(SOCK_STREAM, keeper);
 	if (r == 0)
 		r = host_socketpair(SOCK_SEQPACKET, control);
-	v->box.fds.channel = channel[0];
 	v->keeper = keeper[0];
 	v->control = control[0];
-	if (r < 0) {
-		close_if(channel[1]);
-		close_if(keeper[1]);
-		return err_set(e, -r, "making the agent's channel");
-	}
-	if (v->cg.kind == CGROUP_V2) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)v->cg.dir[0];
-	}
-	pid = host_clone3(&args);
-	if (pid == 0) {
-		close(channel[0]);
-		close(keeper[0]);
-		close(control[0]);
-		monitor_main(v, &(struct monitor_ends){ channel[1], control[1], keeper[1] });
-	}
-	close(channel[1]);
-	close(keeper[1]);
-	close(control[1]);
-	if (pid < 0)
-		return err_set(e, -pid, "starting the monitor");
-	v->box.pid = pid;
-	return 0;
+	v->keeper_end = keeper[1];
+	v->control_end = control[1];
+	/* A snapshot is many messages: so that the two need not take turns for each. Who may not
+	 * have that much room gets what there is. */
+	if (r == 0 && setsockopt(control[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+		setsockopt(control[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	if (r < 0)
+		r = err_set(e, -r, "making the monitor's sockets");
+	else
+		r = first_clone(
+			&v->box, &v->cg, CLONE_NEWPID, monitor_main, "starting the monitor", e);
+	close_if(take_fd(&v->keeper_end));
+	close_if(take_fd(&v->control_end));
+	return r;
 }
 
 static int vm_start(struct box *box, struct trail *trail, struct err *e)
@@ -208,13 +186,7 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 
 static void vm_kill(struct box *box)
 {
-	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
-
-	if (!box->pid)
-		return;
-	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-		;
+	first_kill(box, NULL);
 }
 
 static void vm_measure(struct box *box, struct usage *usage)
@@ -225,14 +197,11 @@ static void vm_measure(struct box *box, struct usage *usage)
 static void vm_stop(struct box *box)
 {
 	struct vmbox *v = vm_of(box);
-	struct usage unused;
-	int status;
 
-	if (box->pid) {
-		vm_kill(box);
-		box_reap(box, &status, &unused);
-	}
-	cgroup_drop(&v->cg);
+	vm_kill(box);
+	first_reap(box);
+	if (!cgroup_drop(&v->cg))
+		box_left(box);
 	close_if(v->kvm);
 	close_if(v->kernel);
 	close_if(v->initrd);

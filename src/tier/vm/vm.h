@@ -11,14 +11,15 @@
 struct vmbox {
 	struct box box; /* first */
 	struct cgroup cg;
-	bool paused;       /* every CPU stands still */
-	bool held;         /* and so did everything inside, by the agent's word, before that */
-	bool based;        /* the monitor notes what changes since the last snapshot */
-	bool lost;         /* the control socket makes no sense any more */
-	int control;       /* to the monitor: control.h; -1: none */
-	int keeper;        /* to the agent, through the monitor: proto/keeper.h; -1: none */
-	uint32_t holds;    /* number of the last KEEPER_HOLD */
-	struct plan outer; /* the plan with the monitor's own needs added to its limits */
+	bool paused; /* every CPU stands still */
+	bool held;   /* and so did everything inside, by the agent's word, before that */
+	bool based;  /* the monitor notes what changes since the last snapshot */
+	bool lost;   /* the control socket makes no sense any more */
+	int control; /* to the monitor: control.h; -1: none */
+	int keeper;  /* to the agent, through the monitor: proto/keeper.h; -1: none */
+	int control_end, keeper_end; /* the monitor's ends of both, while it is being made */
+	uint32_t holds;              /* number of the last KEEPER_HOLD */
+	struct plan outer;           /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root;
 	bool plain_fpu; /* the CPU template says so */
@@ -35,6 +36,7 @@ enum {
 	VM_CPUS_MAX = 8,              /* when nobody says how many */
 	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
 	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
+	VM_CONTROL_ROOM = 2 << 20,    /* bytes of a snapshot on their way to ward */
 };
 
 /* kernel.c: the guest's kernel and what it needs to find its root, in folder @dir. */
@@ -63,12 +65,6 @@ int rootfs_reopen(const char *state_dir, const char *key, int *ret_fd, struct er
 int filter_load(struct err *e);
 unsigned filter_calls(void);
 
-/* monitor.c: the first process; never returns. Its ends of three sockets. */
-struct monitor_ends {
-	int channel, control, keeper;
-};
-void monitor_main(struct vmbox *v, const struct monitor_ends *ends) __attribute__((noreturn));
-
 /* steer.c: ward's hand on the monitor and the agent. */
 int steer_pause(struct vmbox *v, void (*meanwhile)(void *arg), void *arg, struct err *e);
 int steer_resume(struct vmbox *v, struct err *e);
@@ -76,5 +72,8 @@ int steer_snapshot(struct vmbox *v, const struct snap *into, unsigned flags,
 	void (*meanwhile)(void *arg), void *arg, struct err *e);
 /* The first words for a copy: who it is. */
 int steer_renew(struct vmbox *v, struct err *e);
+
+/* monitor.c: the first process; never returns. */
+void monitor_main(struct box *box, int channel) __attribute__((noreturn));
 
 #endif

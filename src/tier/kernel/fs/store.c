@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/fs/tree.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -254,7 +255,6 @@ static bool map_all(struct inode *i)
 	return true;
 }
 
-/* Under the lock, also when the disk must be asked: whose call this is could end meanwhile. */
 static ssize_t read_chunk(struct file *f, struct uio *io, size_t len, int64_t off)
 {
 	char *buf = f->k->vfs->tree->buffer;
@@ -295,6 +295,9 @@ ssize_t store_read(struct file *f, struct uio *io, int64_t *pos)
 		return r;
 	}
 	r = store_open(i, false);
+	if (r < 0)
+		return r;
+	r = io->may_wait ? disk_fetch(io->task, i, n->fd, *pos, want) : 0;
 	if (r < 0)
 		return r;
 	if (io->kernel_base) {

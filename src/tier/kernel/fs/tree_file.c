@@ -151,7 +151,7 @@ static int file_truncate(struct file *f, int64_t size)
 	return 1;
 }
 
-static int file_fsync(struct file *f, bool data_only)
+static long file_fsync(struct file *f, struct task *t, bool data_only)
 {
 	return 0; /* the store goes with the sandbox: there is nothing that a crash could keep */
 }

@@ -74,6 +74,51 @@ ssize_t guest_copy_path(struct task *t, gva_t src, char *dst, size_t cap)
 	return guest_copy_string(t, src, dst, cap);
 }
 
+/* The bytes from @at to the end of its page; NULL: not readable. */
+static const char *peek_at(struct task *t, struct peek *w, uint64_t at, size_t *ret_len)
+{
+	uint64_t page = at & ~(uint64_t)(PEEK_PAGE - 1);
+	unsigned i = (unsigned)(page / PEEK_PAGE % PEEK_PAGES);
+
+	if (w->pages[i].at != page + 1) {
+		w->pages[i].at = 0;
+		if (guest_read(t, w->pages[i].bytes, GVA(page), PEEK_PAGE) < 0)
+			return NULL;
+		w->pages[i].at = page + 1;
+	}
+	*ret_len = PEEK_PAGE - (at - page);
+	return w->pages[i].bytes + (at - page);
+}
+
+int peek_read(struct task *t, struct peek *w, void *dst, gva_t src, size_t len)
+{
+	for (size_t done = 0, n; done < len; done += n) {
+		const char *from = peek_at(t, w, src.v + done, &n);
+
+		if (!from)
+			return -EFAULT;
+		n = n < len - done ? n : len - done;
+		memcpy((char *)dst + done, from, n);
+	}
+	return 0;
+}
+
+ssize_t peek_string(struct task *t, struct peek *w, gva_t src, char *dst, size_t cap)
+{
+	for (size_t at = 0, n; at < cap; at += n) {
+		const char *from = peek_at(t, w, src.v + at, &n), *end;
+
+		if (!from)
+			return -EFAULT;
+		n = n < cap - at ? n : cap - at;
+		end = memchr(from, 0, n);
+		memcpy(dst + at, from, end ? (size_t)(end - from) + 1 : n);
+		if (end)
+			return (ssize_t)at + (end - from);
+	}
+	return -ENAMETOOLONG;
+}
+
 int guest_read_timespec(struct task *t, gva_t src, int64_t *ret_ns)
 {
 	int64_t v[2], ns;

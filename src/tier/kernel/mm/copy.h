@@ -48,6 +48,21 @@ ssize_t guest_copy_string(struct task *t, gva_t src, char *dst, size_t cap);
 /* The same for a path; "" is the caller's business (-ENOENT or AT_EMPTY_PATH). */
 ssize_t guest_copy_path(struct task *t, gva_t src, char *dst, size_t cap);
 
+/*
+ * For many small things that lie close together, as the words of an execve: whole pages are
+ * fetched, and what lies in a page that was fetched before costs nothing. Zeroed memory; what it
+ * holds is a private copy and gets old, so for one call only.
+ */
+enum { PEEK_PAGES = 4, PEEK_PAGE = 4096 };
+struct peek {
+	struct {
+		uint64_t at; /* address + 1; 0: empty */
+		char bytes[PEEK_PAGE];
+	} pages[PEEK_PAGES];
+};
+int peek_read(struct task *t, struct peek *w, void *dst, gva_t src, size_t len);
+ssize_t peek_string(struct task *t, struct peek *w, gva_t src, char *dst, size_t cap);
+
 static inline int guest_read_u64(struct task *t, gva_t src, uint64_t *ret)
 {
 	return guest_read(t, ret, src, sizeof(*ret));
@@ -83,6 +98,7 @@ struct uio {
 	uint64_t skip;     /* bytes of iov[at] already done */
 	uint64_t left;     /* bytes still to go */
 	char *kernel_base; /* not NULL: plain memory, @left bytes from here */
+	bool may_wait;     /* a read may answer SYS_BLOCK: the host's disk is asked (io/disk.h) */
 };
 
 int uio_guest(struct uio *io, struct task *t, gva_t base, uint64_t len);

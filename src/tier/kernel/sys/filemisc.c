@@ -17,6 +17,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fs/memfd.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -26,11 +27,14 @@ enum { PIECE = 64 << 10, MEMFD_NAME_MAX = 249 };
 
 static long sync_file(struct task *t, int fd, bool data_only)
 {
-	struct file *f = fd_get(t, fd);
+	struct file *f;
 
+	if (t->call.disk) /* on its way: the number may be another file's by now */
+		return disk_sync(t, -1, data_only);
+	f = fd_get(t, fd);
 	if (!f)
 		return -EBADF;
-	return f->ops->fsync ? f->ops->fsync(f, data_only) : -EINVAL;
+	return f->ops->fsync ? f->ops->fsync(f, t, data_only) : -EINVAL;
 }
 
 SYSCALL1(fsync, int, fd)

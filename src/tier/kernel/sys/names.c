@@ -186,7 +186,7 @@ SYSCALL5(renameat2, int, oldfd, gva_t, uold, int, newfd, gva_t, unew, unsigned, 
 	return move(task, oldfd, uold, newfd, unew, flags);
 }
 
-static long read_link(struct task *t, int dirfd, gva_t upath, gva_t ubuf, int size)
+static long read_link(struct task *t, int dirfd, gva_t upath, unsigned flags, gva_t ubuf, int size)
 {
 	char text[GUEST_PATH_MAX];
 	struct inode *i;
@@ -196,7 +196,7 @@ static long read_link(struct task *t, int dirfd, gva_t upath, gva_t ubuf, int si
 
 	if (size <= 0)
 		return -EINVAL;
-	r = path_at(t, dirfd, upath, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH, &p);
+	r = path_at(t, dirfd, upath, AT_SYMLINK_NOFOLLOW | flags, &p);
 	if (r < 0)
 		return r;
 	i = p.dentry->inode;
@@ -214,17 +214,13 @@ static long read_link(struct task *t, int dirfd, gva_t upath, gva_t ubuf, int si
 
 SYSCALL3(readlink, gva_t, upath, gva_t, buf, int, size)
 {
-	char first;
-
 	/* Here an empty path is never the descriptor's. */
-	if (size > 0 && guest_read(task, &first, upath, 1) == 0 && !first)
-		return -ENOENT;
-	return read_link(task, AT_FDCWD, upath, buf, size);
+	return read_link(task, AT_FDCWD, upath, 0, buf, size);
 }
 
 SYSCALL4(readlinkat, int, dirfd, gva_t, upath, gva_t, buf, int, size)
 {
-	return read_link(task, dirfd, upath, buf, size);
+	return read_link(task, dirfd, upath, AT_EMPTY_PATH, buf, size);
 }
 
 /* Takes @p on success. */

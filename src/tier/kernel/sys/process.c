@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -21,6 +22,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
+#include "tier/kernel/vfs/vfs.h"
 
 /* Of clone's flags, what the host's clone gets too: never a namespace, never a host number. */
 #define HOST_FLAGS                                                                                 \
@@ -106,7 +108,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.tls = q->tls;
 	o.c.ctid = q->child_tid;
 	o.c.slot = slot;
-	o.c.token = (uint64_t)n->tid;
+	o.c.token = n->token;
 	o.c.tid = n->tid;
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
 	if (!order_write(t, &o, sizeof(o)))
@@ -115,9 +117,20 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	return 0;
 }
 
+static int give_token(struct task *n)
+{
+	uint32_t secret;
+
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return -EAGAIN;
+	n->token = (uint64_t)secret << 32 | (uint32_t)n->tid;
+	return 0;
+}
+
 static long clone_task(struct task *t, const struct clone_req *q)
 {
 	uint64_t slot = 0;
+	uint32_t limit;
 	struct task *n;
 	long r = check_flags(q);
 
@@ -127,7 +140,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		return -ENOSYS;
 	if (t->proc->limits[RLIMIT_NPROC].rlim_cur < t->k->task_count && !task_capable(t, 21))
 		return -EAGAIN;
-	if (t->k->pids_limit && t->k->task_count >= t->k->pids_limit) {
+	limit = t->k->report->pids_limit;
+	if (limit && t->k->task_count >= limit) {
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
@@ -143,7 +157,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 			if (n->sighand->act[i].handler != GSIG_IGN)
 				memset(&n->sighand->act[i], 0, sizeof(n->sighand->act[i]));
 	n->proc->vfork_waits |= (q->flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK;
-	if (q->flags & CLONE_VM)
+	r = give_token(n);
+	if (r == 0 && (q->flags & CLONE_VM))
 		r = shim_slot_alloc(t->mm, &slot);
 	if (r == 0)
 		r = give_numbers(t, n, q);
@@ -232,25 +247,22 @@ SYSCALL2(clone3, gva_t, uargs, uint64_t, size)
 
 static int copy_words(struct task *t, gva_t list, struct words *w)
 {
-	char *buf;
-	int r = 0;
+	struct peek *pointers = calloc(2, sizeof(*pointers)), *strings = pointers + 1;
+	char *buf = malloc(GUEST_ARG_ONE_MAX);
+	int r = pointers && buf ? 0 : -ENOMEM;
 
-	if (gva_null(list))
-		return 0;
-	buf = malloc(GUEST_ARG_ONE_MAX);
-	if (!buf)
-		return -ENOMEM;
-	for (uint64_t i = 0; r == 0; i++) {
+	for (uint64_t i = 0; r == 0 && !gva_null(list); i++) {
 		uint64_t p;
 		ssize_t n;
 
-		r = guest_read_u64(t, gva_add(list, i * 8), &p);
+		r = peek_read(t, pointers, &p, gva_add(list, i * 8), sizeof(p));
 		if (r < 0 || !p)
 			break;
-		n = guest_copy_string(t, GVA(p), buf, GUEST_ARG_ONE_MAX);
+		n = peek_string(t, strings, GVA(p), buf, GUEST_ARG_ONE_MAX);
 		r = n == -ENAMETOOLONG ? -E2BIG : n < 0 ? (int)n : words_add(w, buf, (size_t)n);
 	}
 	free(buf);
+	free(pointers);
 	return r;
 }
 
@@ -272,24 +284,29 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 			return -ENOMEM;
 		t->call.own = x;
 		t->call.own_free = exec_done;
-		r = copy_words(t, argv, &x->argv);
+		/* A name that is not there costs no words: shells and compilers try many. */
+		r = vfs_open_exec(t, dirfd, path, flags, &x->file);
+		if (r == 0)
+			r = copy_words(t, argv, &x->argv);
 		if (r == 0 && !x->argv.count)
 			r = words_add(&x->argv, "", 0);
 		if (r == 0)
 			r = copy_words(t, envp, &x->envp);
 		if (r == 0)
-			r = exec_look(t, x, dirfd, path, flags);
+			r = exec_look(t, x, dirfd, path);
 		if (r < 0)
 			return r;
 	}
 	if (!engine_has_blank(k)) {
 		struct engine *e = engine_of(k);
 
-		if (e->fail || (!e->blank_asked && blank_ask(e) < 0)) {
-			r = e->fail ? e->fail : -EAGAIN;
+		if (e->fail) {
+			r = e->fail;
 			e->fail = 0;
 			return r == -EAGAIN ? r : -ENOMEM;
 		}
+		if (!e->blank_asked)
+			blank_ask(e);
 		wait_on(t, &e->blank_queue, 0);
 		return SYS_BLOCK;
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/trap/calls.h"
@@ -82,6 +83,8 @@ static void call_over(struct task *t)
 		(c->own_free ? c->own_free : free)(c->own);
 	c->own = NULL;
 	c->own_free = NULL;
+	disk_drop(c->disk);
+	c->disk = NULL;
 	c->active = c->blocked = false;
 }
 
@@ -194,6 +197,7 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->done = 0;
 	memset(c->u, 0, sizeof(c->u));
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
+	c->fetched = false;
 	c->map_fd = 0;
 	c->active = c->first = true;
 	if (!row || !row->fn) {

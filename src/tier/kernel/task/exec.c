@@ -176,7 +176,7 @@ static int open_interp(struct task *t, struct exec *x, const struct image *im)
 	return 0;
 }
 
-int exec_look(struct task *t, struct exec *x, int dirfd, const char *path, unsigned flags)
+int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 {
 	char head[HEAD_BYTES + 1], next[GUEST_PATH_MAX], now[GUEST_PATH_MAX];
 	struct image *im;
@@ -190,7 +190,8 @@ int exec_look(struct task *t, struct exec *x, int dirfd, const char *path, unsig
 	if (!path[0] && str_fmt(now, sizeof(now), "/dev/fd/%d", dirfd) == 0)
 		str_copy(x->path, sizeof(x->path), now);
 	for (unsigned i = 0;; i++) {
-		r = vfs_open_exec(t, i ? AT_FDCWD : dirfd, i ? now : path, i ? 0 : flags, &x->file);
+		if (i)
+			r = vfs_open_exec(t, AT_FDCWD, now, 0, &x->file);
 		if (r < 0)
 			return r;
 		n = file_kread(x->file, head, HEAD_BYTES, 0);
@@ -334,16 +335,18 @@ static void push_u64(struct stack *s, uint64_t v)
 
 static void push_pointers(struct stack *s, const struct words *w, uint64_t strings)
 {
-	uint64_t *to;
+	uint8_t *to; /* aligned for the guest, not for us */
 	size_t off = 0;
 
 	s->at -= (w->count + 1) * 8;
-	to = (uint64_t *)(s->bytes + s->cap - (s->top - s->at));
+	to = s->bytes + s->cap - (s->top - s->at);
 	for (unsigned i = 0; i < w->count; i++) {
-		to[i] = strings + off;
+		uint64_t at = strings + off;
+
+		memcpy(to + i * sizeof(at), &at, sizeof(at));
 		off += strlen(w->bytes + off) + 1;
 	}
-	to[w->count] = 0;
+	memset(to + w->count * sizeof(uint64_t), 0, sizeof(uint64_t));
 }
 
 struct auxv {

@@ -27,8 +27,8 @@ struct exec {
 	bool ready; /* the image has been looked at */
 };
 
-/* Looks at the file, follows #! lines, opens the ELF interpreter: 0 or -errno. */
-int exec_look(struct task *t, struct exec *x, int dirfd, const char *path, unsigned flags);
+/* Looks at x->file, which is open, follows #! lines, opens the ELF interpreter: 0 or -errno. */
+int exec_look(struct task *t, struct exec *x, int dirfd, const char *path);
 /* The point of no return: needs a blank (engine_has_blank). */
 int exec_go(struct task *t, struct exec *x);
 void exec_done(void *x);

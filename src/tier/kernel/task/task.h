@@ -75,6 +75,8 @@ struct call {
 	uint64_t u[16];
 	void *own;
 	void (*own_free)(void *own);
+	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
+	bool fetched;          /* it was asked once in this call */
 	struct ktimer timer;
 	struct wait_entry *waits; /* registered now */
 	struct wait_entry inline_waits[4];
@@ -135,6 +137,7 @@ struct task {
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
 	bool embryo;            /* made, but its host thread has not said hello */
+	uint64_t token;         /* what it says then: its number, and above it a secret */
 	struct ktimer embryo_timer;
 	uint64_t child_settid;
 	struct task *hash_next; /* by tid */

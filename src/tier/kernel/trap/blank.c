@@ -20,6 +20,7 @@
 #ifdef __GLIBC__
 #include <sys/rseq.h>
 #endif
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "base/ckd.h"
@@ -199,12 +200,17 @@ int zygote_start(struct engine *e, struct err *err)
 	return 0;
 }
 
-int blank_ask(struct engine *e)
+void blank_ask(struct engine *e)
 {
-	if (write(e->zygote, "b", 1) != 1)
-		return -errno;
 	e->blank_asked++;
-	return 0;
+	e->ask++;
+}
+
+/* A zygote that is not there any more is noticed by the loop thread. */
+void zygote_tell(struct engine *e, unsigned count)
+{
+	while (count-- && send(e->zygote, "b", 1, MSG_NOSIGNAL) == 1)
+		;
 }
 
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
@@ -240,10 +246,13 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	trap->fd = fd;
 	hp = host_proc_create(k, trap, (pid_t)pid);
 	if (!hp || !host_add(e, hp, (pid_t)pid, SLOT_BASE) || trap_start(trap, NULL) < 0) {
-		if (hp)
+		if (hp) { /* its end frees the rest */
 			host_proc_kill(hp);
-		else
+		} else {
 			kill((pid_t)pid, SIGKILL);
+			close(fd);
+			free(trap);
+		}
 		e->fail = -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}

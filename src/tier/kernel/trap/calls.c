@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/ckd.h"
@@ -30,13 +31,13 @@ static long shim_ask(struct task *t, const uint64_t *a)
 static long shim_fault(struct task *t, const uint64_t *a)
 {
 	union gsiginfo info;
-	struct slot *at = NULL;
 	uint32_t sig;
 
 	if (!t->host ||
-		guest_read_u32(t, GVA(t->host->slot + (uint64_t)&at->fault.sig), &sig) < 0 ||
-		guest_read(t, &info, GVA(t->host->slot + (uint64_t)&at->fault.info), sizeof(info)) <
-			0)
+		guest_read_u32(t, GVA(t->host->slot + offsetof(struct slot, fault.sig)), &sig) <
+			0 ||
+		guest_read(t, &info, GVA(t->host->slot + offsetof(struct slot, fault.info)),
+			sizeof(info)) < 0)
 		sig = 0;
 	if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL && sig != SIGTRAP) {
 		memset(&info, 0, sizeof(info));

@@ -21,6 +21,7 @@ struct trap {
 	struct kernel *k;
 	int fd;
 	unsigned users; /* host processes */
+	bool started;   /* its thread frees it; else its last user's end */
 	pthread_t thread;
 };
 
@@ -58,6 +59,7 @@ struct out {
 	} add[2];
 	unsigned add_count;
 	bool no_reply;
+	int kill; /* a pidfd, ours, + 1: last of all this process dies; 0: none */
 };
 
 struct engine {
@@ -66,6 +68,7 @@ struct engine {
 	struct watch zygote_watch;
 	struct host_proc *blanks;
 	unsigned blank_count, blank_asked;
+	unsigned ask; /* of these, not told to the zygote yet */
 	struct wait_queue blank_queue;
 	struct host_task *hash[HOST_HASH];
 	struct out out[OUT_MAX];
@@ -89,8 +92,9 @@ void engine_loop(struct kernel *k);
 /* A section: lock; ...; engine_end(): woken calls go on, the dead are freed, replies leave. */
 void engine_end(struct kernel *k);
 
-/* blank.c */
-int blank_ask(struct engine *e);
+/* blank.c: one more, told to the zygote when the lock is given back. */
+void blank_ask(struct engine *e);
+void zygote_tell(struct engine *e, unsigned count); /* without the lock */
 int zygote_start(struct engine *e, struct err *err);
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events);
 
@@ -99,6 +103,7 @@ struct host_task *host_find(struct engine *e, pid_t tid);
 struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot);
 void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
+/* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
 extern const struct mm_ops host_mm_ops;
 int shim_slot_alloc(struct mm *mm, uint64_t *ret);
@@ -106,6 +111,7 @@ void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
 int trap_start(struct trap *trap, struct err *e);
+void trap_unuse(struct trap *trap); /* one user less */
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);
 /* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */

@@ -7,6 +7,7 @@
  * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -85,6 +86,7 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 	struct host_proc *hp = (struct host_proc *)w;
 	struct engine *e = engine_of(k);
 	struct host_proc **pp = &e->blanks;
+	struct host_task *ht;
 
 	watch_remove(k, w);
 	while (*pp && *pp != hp)
@@ -102,8 +104,12 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
+	/* A blank's thread is nobody's task, so no task's end has dropped it. */
+	ht = host_find(e, hp->pid);
+	if (ht && ht->hp == hp && !ht->task)
+		host_drop(e, ht);
 	close(w->fd);
-	hp->trap->users--;
+	trap_unuse(hp->trap);
 	free(hp);
 }
 
@@ -131,8 +137,17 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 
 void host_proc_kill(struct host_proc *hp)
 {
+	int fd = fcntl(hp->watch.fd, F_DUPFD_CLOEXEC, 0);
+	struct out *o;
+
 	hp->killed = true;
-	syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
+	if (fd < 0) {
+		syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
+		return;
+	}
+	o = engine_out(engine_of(hp->k));
+	o->no_reply = true;
+	o->kill = fd + 1;
 }
 
 static ssize_t host_mm_read(struct mm *mm, void *dst, uint64_t src, size_t len)

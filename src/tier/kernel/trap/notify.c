@@ -27,6 +27,14 @@
 #endif
 enum { SYNC_WAKE_UP = 1 };
 
+static void send_kill(struct out *o)
+{
+	if (!o->kill)
+		return;
+	syscall(SYS_pidfd_send_signal, o->kill - 1, SIGKILL, NULL, 0);
+	close(o->kill - 1);
+}
+
 static void send_out(struct out *o)
 {
 	struct seccomp_notif_resp resp = { .id = o->id, .val = o->val, .flags = o->flags };
@@ -55,13 +63,20 @@ static void send_out(struct out *o)
 	ioctl(o->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
 }
 
+static void send_all(struct out *out, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		send_out(&out[i]);
+	for (unsigned i = 0; i < n; i++)
+		send_kill(&out[i]);
+}
+
 struct out *engine_out(struct engine *e)
 {
 	struct out *o;
 
 	if (e->out_count == OUT_MAX) { /* rare: a crowd was woken at once */
-		for (unsigned i = 0; i < OUT_MAX; i++)
-			send_out(&e->out[i]);
+		send_all(e->out, OUT_MAX);
 		e->out_count = 0;
 	}
 	o = &e->out[e->out_count++];
@@ -73,16 +88,19 @@ void engine_end(struct kernel *k)
 {
 	struct engine *e = engine_of(k);
 	struct out out[OUT_MAX];
-	unsigned n;
+	unsigned n, ask;
 
 	kernel_run_ready(k);
 	kernel_bury(k);
 	n = e->out_count;
 	memcpy(out, e->out, n * sizeof(out[0]));
 	e->out_count = 0;
+	ask = e->ask;
+	e->ask = 0;
 	kernel_unlock(k);
-	for (unsigned i = 0; i < n; i++)
-		send_out(&out[i]);
+	send_all(out, n);
+	if (ask)
+		zygote_tell(e, ask);
 }
 
 bool order_write(struct task *t, const void *slot, size_t len)
@@ -226,7 +244,12 @@ static void leave(struct task *t)
 }
 
 const struct engine_ops engine_ops = {
-	.finish = finish, .kick = kick, .kill = kill_proc, .leave = leave, .release = release
+	.finish = finish,
+	.kick = kick,
+	.kill = kill_proc,
+	.leave = leave,
+	.release = release,
+	.end = engine_end,
 };
 
 static void refuse(struct engine *e, struct trap *trap, uint64_t id)
@@ -244,7 +267,7 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct host_proc *hp = ht ? ht->hp : NULL;
 
-	if (!hp || hp->proc || ht->task || hp->blank_notif || hp->killed)
+	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif || hp->killed)
 		return false;
 	hp->blank_notif = n->id;
 	hp->next = e->blanks;
@@ -261,7 +284,8 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	struct host_proc *hp;
 	struct host_task *ht;
 
-	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || host_find(e, (pid_t)n->pid))
+	/* Only who was told the token is the child: it stands in the parent's memory alone. */
+	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || t->token != n->data.args[0])
 		return false;
 	hp = t->proc->host;
 	if (!hp) { /* the first thread of a new process */
@@ -297,9 +321,11 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	struct task *t = ht ? ht->task : NULL;
 	uint64_t args[6];
 
-	if (!t) {
-		if (!(n->data.nr == SHIM_BLANK && blank_ready(e, trap, n)) &&
-			!(n->data.nr == SHIM_HELLO && hello(e, trap, n)))
+	/* Also from a thread that is in the books: its number may have come round. */
+	if (n->data.nr == SHIM_HELLO && hello(e, trap, n))
+		return;
+	if (!t || ht->trap != trap) {
+		if (n->data.nr != SHIM_BLANK || !blank_ready(e, trap, n))
 			refuse(e, trap, n->id);
 		return;
 	}
@@ -353,6 +379,15 @@ static void *trap_main(void *arg)
 	return NULL;
 }
 
+void trap_unuse(struct trap *trap)
+{
+	trap->users--;
+	if (trap->users || trap->started)
+		return;
+	close(trap->fd);
+	free(trap);
+}
+
 int trap_start(struct trap *trap, struct err *e)
 {
 	pthread_attr_t attr;
@@ -364,5 +399,6 @@ int trap_start(struct trap *trap, struct err *e)
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	r = pthread_create(&trap->thread, &attr, trap_main, trap);
 	pthread_attr_destroy(&attr);
+	trap->started = r == 0;
 	return r ? err_set(e, r, "starting a thread of the kernel process") : 0;
 }

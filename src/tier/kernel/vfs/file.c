@@ -80,6 +80,7 @@ long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 
 	if (!f->ops->read)
 		return -EINVAL;
+	io->may_wait = true;
 	n = f->ops->read(f, io, pos);
 	if (n != -EAGAIN || (f->flags & O_NONBLOCK))
 		return n;

@@ -49,8 +49,8 @@ struct file_ops {
 	/* 0 and the source, or a negative errno (-ENODEV: cannot be mapped). @prot, @flags: mmap's.
 	 */
 	int (*mmap)(struct file *f, unsigned prot, unsigned flags, struct map_source *ret);
-	int (*fsync)(struct file *f, bool data_only);
-	int (*truncate)(struct file *f, int64_t size); /* NULL: -EINVAL */
+	long (*fsync)(struct file *f, struct task *t, bool data_only); /* or SYS_BLOCK */
+	int (*truncate)(struct file *f, int64_t size);                 /* NULL: -EINVAL */
 	int (*fallocate)(
 		struct file *f, int mode, int64_t off, int64_t len); /* NULL: -EOPNOTSUPP */
 	/* getdents: emits entries from f->pos on until @emit says no; NULL: -ENOTDIR */

@@ -93,6 +93,7 @@ struct inode {
 	uint32_t mode, nlink, uid, gid; /* mode with the type bits */
 	int64_t size, atime, mtime, ctime, btime;
 	uint32_t flags;  /* INODE_* */
+	int64_t warm_to; /* io/disk.c: known to be in the host's memory, where it cannot say */
 	int32_t writers; /* open for writing; below 0: images that run (-ETXTBSY) */
 	void *priv;
 	/* Corners of other areas that hang on an inode; NULL until used. */
