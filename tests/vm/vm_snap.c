@@ -324,8 +324,8 @@ static void copies(struct sandbox *first, unsigned count)
 	for (unsigned i = 0; i < count; i++) {
 		begun = clock_ns();
 		all[i] = start(&files);
-		printf("copy_ms=%u private_kib=%lu pss_kib=%lu\n", ms_since(begun),
-			field_kib(box_pid(all[i]->box), "Private_"),
+		printf("copy_ms=%u pid=%d private_kib=%lu pss_kib=%lu\n", ms_since(begun),
+			(int)box_pid(all[i]->box), field_kib(box_pid(all[i]->box), "Private_"),
 			field_kib(box_pid(all[i]->box), "Pss:"));
 	}
 	for (unsigned i = 0; i < count; i++) {

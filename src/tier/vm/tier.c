@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/first.h"
+#include "tier/vm/gmem.h"
 #include "tier/vm/vm.h"
 
 static struct vmbox *vm_of(struct box *box)
@@ -90,7 +91,8 @@ static int read_snapshot(struct vmbox *v, struct err *e)
 
 	if (r < 0)
 		return r;
-	if (limits->memory_asked && limits->memory_bytes != v->from.memory_bytes)
+	if (limits->memory_asked &&
+		limits->memory_bytes / GMEM_PAGE * GMEM_PAGE != v->from.memory_bytes)
 		return err_say(e, EINVAL,
 			"the snapshot has %llu MiB of memory, and a copy cannot have another size",
 			(unsigned long long)(v->from.memory_bytes >> 20));
