@@ -45,24 +45,24 @@ static bool is_frozen(int events)
 }
 
 /* Everybody but us stands still, or nobody does. */
-static bool freeze(struct agent *a)
+static enum keeper_op freeze(struct agent *a)
 {
 	const struct keeper *k = a->keeper;
 	uint64_t until = clock_ns() + FREEZE_MS * 1000000ull;
 
 	if (k->freeze < 0 || !put(k->outside, "0"))
-		return false;
+		return KEEPER_CANNOT;
 	a->outside = true;
 	if (!put(k->freeze, "1"))
-		return false;
+		return KEEPER_CANNOT;
 	while (!is_frozen(k->events)) {
 		if (clock_ns() > until) {
 			put(k->freeze, "0");
-			return false;
+			return KEEPER_BUSY;
 		}
 		nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
 	}
-	return true;
+	return KEEPER_HELD;
 }
 
 void keeper_enter(struct agent *a)
@@ -269,6 +269,7 @@ void keeper_serve(struct agent *a)
 {
 	struct keeper *k = a->keeper;
 	struct keeper_ask ask;
+	enum keeper_op said;
 	bool held;
 
 	if (!receive(k->link, &ask)) {
@@ -278,9 +279,9 @@ void keeper_serve(struct agent *a)
 	}
 	if (ask.op != KEEPER_HOLD)
 		return; /* a GO that came too late */
-	held = freeze(a);
-	answer(a, held ? KEEPER_HELD : KEEPER_CANNOT, ask.number);
-	if (!held)
+	said = freeze(a);
+	answer(a, said, ask.number);
+	if (said != KEEPER_HELD)
 		return;
 	/* Here a copy wakes up. */
 	do

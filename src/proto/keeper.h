@@ -18,11 +18,12 @@ enum {
 };
 
 enum keeper_op {
-	KEEPER_HOLD = 1,  /* stop everybody; the answer is KEEPER_HELD or KEEPER_CANNOT */
+	KEEPER_HOLD = 1,  /* stop everybody; the answer is one of the last three */
 	KEEPER_GO = 2,    /* let them go on; no answer */
 	KEEPER_RENEW = 3, /* the first word to a copy; no answer: it calls on the channel's port */
 	KEEPER_HELD = 4,
-	KEEPER_CANNOT = 5,
+	KEEPER_CANNOT = 5, /* its kernel has no way to */
+	KEEPER_BUSY = 6,   /* somebody did not come to rest; all run */
 };
 
 struct keeper_ask {

@@ -123,7 +123,9 @@ static int hold(struct vmbox *v, const struct meanwhile *m, struct err *e)
 		at = 0;
 		if (said.number != v->holds)
 			continue; /* the answer to a question that was given up */
-		if (said.op != KEEPER_HELD)
+		if (said.op == KEEPER_BUSY)
+			r = err_say(e, EBUSY, "something inside does not come to rest; try again");
+		else if (said.op != KEEPER_HELD)
 			r = err_say(e, EOPNOTSUPP,
 				"what runs inside cannot be made to stand still (the guest's "
 				"kernel needs cgroup v2)");
