@@ -6,7 +6,8 @@
  * Owns:  the guest: it is /init of the initramfs that ward makes.
  * Rules: everything in the machine belongs to the sandbox, so nothing here guards anything; a step
  *        that fails is written to the console, and the machine is switched off. What it is told
- *        comes from the kernel's command line: ward.disk=BYTES, ward.host=NAME, ward.trial=1.
+ *        comes from the kernel's command line: ward.disk=BYTES, ward.pids=N, ward.host=NAME,
+ *        ward.trial=1.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +30,11 @@
 #include "base/str.h"
 
 enum { AGENT_PORT = 1024, CONNECT_TRIES = 100, CONNECT_WAIT_US = 10000, WORD_MAX = 256 };
+
+/* Files of the cgroup of everything here. */
+struct events {
+	int memory, pids;
+};
 
 static void power_off(void) __attribute__((noreturn));
 static void power_off(void)
@@ -120,6 +126,64 @@ static void make_root(void)
 		"lowerdir=/lower,upperdir=/over/up,workdir=/over/work");
 }
 
+static void put(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		fail("writing '%s' to %s (the kernel needs the memory and pids controllers)", text,
+			path);
+	close(fd);
+}
+
+/*
+ * What counts the processes and says who was killed for memory. It stays below the root of the
+ * sandbox, out of sight. The kernel never kills process 1, and here all others at once.
+ */
+static void make_cgroup(struct events *ret)
+{
+	char pids[WORD_MAX];
+
+	must_mount("cgroup", "/cgroup", "cgroup2", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
+	put("/cgroup/cgroup.subtree_control", "+memory +pids");
+	if (mkdir("/cgroup/box", 0755) < 0)
+		fail("making a cgroup");
+	told("ward.pids", pids);
+	put("/cgroup/box/pids.max", pids[0] && !str_eq(pids, "0") ? pids : "max");
+	put("/cgroup/box/memory.oom.group", "1");
+	put("/cgroup/box/cgroup.procs", "0");
+	ret->memory = open("/cgroup/box/memory.events", O_RDONLY | O_CLOEXEC);
+	ret->pids = open("/cgroup/box/pids.events", O_RDONLY | O_CLOEXEC);
+	if (ret->memory < 0 || ret->pids < 0)
+		fail("opening the cgroup's events");
+}
+
+/* The number after @key, at the beginning of a line. */
+static uint64_t keyed(int fd, const char *key)
+{
+	char text[512], *line, *rest = text;
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+	if (n < 0)
+		return 0;
+	text[n] = '\0';
+	while ((line = strsep(&rest, "\n")) != NULL) {
+		size_t len = strlen(key);
+
+		if (strncmp(line, key, len) == 0 && line[len] == ' ')
+			return strtoull(line + len + 1, NULL, 10);
+	}
+	return 0;
+}
+
+static void tell_limits(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused)
+{
+	const struct events *events = arg;
+
+	*ret_oom_kills = keyed(events->memory, "oom_kill");
+	*ret_pids_refused = keyed(events->pids, "max");
+}
+
 static void make_devices(void)
 {
 	static const struct {
@@ -191,6 +255,7 @@ static int connect_host(void)
 int main(void)
 {
 	char trial[WORD_MAX];
+	struct events events;
 
 	if (getpid() != 1) {
 		fputs("ward-init: this is the first process of a virtual machine, not a command\n",
@@ -201,6 +266,7 @@ int main(void)
 	must_mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	must_mount("sys", "/sys", "sysfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
 	load_modules();
+	make_cgroup(&events);
 	told("ward.trial", trial);
 	if (trial[0]) { /* that we got here is all that was asked */
 		connect_host();
@@ -210,6 +276,7 @@ int main(void)
 	make_devices();
 	enter_root();
 	set_identity();
-	agent_run(&(struct agent_config){ .channel = connect_host() });
+	agent_run(&(struct agent_config){
+		.channel = connect_host(), .limits = tell_limits, .arg = &events });
 	power_off();
 }

@@ -3,6 +3,7 @@
 #define WARD_AGENT_AGENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * The agent: the first process of a sandbox. It serves docs/PROTOCOL.md on one channel, starts
@@ -12,6 +13,9 @@
 struct agent_config {
 	int channel;   /* a stream socket; taken */
 	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
+	/* Optional: what the limits inside did so far, where nobody outside can see it. */
+	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
+	void *arg;
 };
 
 /*

@@ -139,8 +139,9 @@ static void load_guest(struct monitor *m)
 	struct err e = { 0 };
 	int r = str_fmt(line, sizeof(line),
 		"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable i8042.noaux "
-		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.host=%s",
-		(unsigned long long)plan->limits.disk_bytes, plan->hostname);
+		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.pids=%u "
+		"ward.host=%s",
+		(unsigned long long)plan->limits.disk_bytes, plan->limits.pids, plan->hostname);
 
 	if (r < 0)
 		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);
