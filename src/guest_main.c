@@ -27,9 +27,17 @@
 #include <sys/sysmacros.h>
 
 #include "agent/agent.h"
+#include "base/limits.h"
 #include "base/str.h"
 
-enum { AGENT_PORT = 1024, CONNECT_TRIES = 100, CONNECT_WAIT_US = 10000, WORD_MAX = 256 };
+enum {
+	AGENT_PORT = 1024,
+	CONNECT_TRIES = 100,
+	CONNECT_WAIT_US = 10000,
+	WORD_MAX = 256,
+	MOUNTS = 8,
+	MOUNT_LIST_MAX = 64 * 1024
+};
 
 /* Files of the cgroup of everything here. */
 struct events {
@@ -124,6 +132,135 @@ static void make_root(void)
 		fail("making the upper layer");
 	must_mount("root", "/root", "overlay", 0,
 		"lowerdir=/lower,upperdir=/over/up,workdir=/over/work");
+}
+
+/* --- --mount --------------------------------------------------------------------------------- */
+
+struct mounts {
+	/* For each a mode, a kind and a path, all ending in NUL: written by ward. Two more end the
+	 * last one, whatever is there. */
+	char list[MOUNT_LIST_MAX];
+	const char *dst[MOUNTS];
+	int tree[MOUNTS]; /* what goes there, open */
+	unsigned count;
+};
+
+/* The disk that the host calls @id. */
+static void find_disk(const char *id, char ret[32])
+{
+	char path[64], said[32];
+
+	for (char c = 'b'; c <= 'z'; c++) {
+		ssize_t n;
+		int fd;
+
+		str_fmt(path, sizeof(path), "/sys/block/vd%c/serial", c);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		n = fd < 0 ? -1 : read(fd, said, sizeof(said) - 1);
+		if (fd >= 0)
+			close(fd);
+		said[n > 0 ? n : 0] = '\0';
+		said[strcspn(said, "\n")] = '\0';
+		if (str_eq(said, id)) {
+			str_fmt(ret, 32, "/dev/vd%c", c);
+			return;
+		}
+	}
+	errno = ENODEV;
+	fail("looking for the disk %s", id);
+}
+
+/* The tree of mount @i, outside the root: the image, or an overlay over it. */
+static int open_tree_of(unsigned i, bool overlay, const char *kind)
+{
+	char disk[32], id[16], image[16], top[32], path[48], options[160];
+	int fd;
+
+	str_fmt(id, sizeof(id), "mount%u", i);
+	str_fmt(image, sizeof(image), "/m/%u", i);
+	str_copy(top, sizeof(top), image);
+	find_disk(id, disk);
+	must_mount(disk, image, "ext4", MS_RDONLY | MS_NOATIME | MS_NOSUID | MS_NODEV, NULL);
+	if (overlay) {
+		char up[32], work[32];
+
+		str_fmt(up, sizeof(up), "/over/up%u", i);
+		str_fmt(work, sizeof(work), "/over/work%u", i);
+		str_fmt(top, sizeof(top), "/o/%u", i);
+		if (mkdir(up, 0755) < 0 || mkdir(work, 0700) < 0)
+			fail("making the upper layer of a mount");
+		str_fmt(options, sizeof(options), "lowerdir=%s,upperdir=%s,workdir=%s", image, up,
+			work);
+		must_mount("mount", top, "overlay", MS_NOSUID | MS_NODEV, options);
+	}
+	if (str_fmt(path, sizeof(path), "%s/%s", top, kind) < 0)
+		fail("a bad list of mounts");
+	fd = open(path, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		fail("opening %s", path);
+	return fd;
+}
+
+static void open_mounts(struct mounts *m)
+{
+	int fd = open("/mounts", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, m->list, sizeof(m->list) - 3);
+
+	m->count = 0;
+	if (fd >= 0)
+		close(fd);
+	if (n < 0)
+		fail("reading the list of mounts");
+	memset(m->list + n, 0, 3);
+	for (char *at = m->list; at < m->list + n && m->count < MOUNTS; m->count++) {
+		bool overlay = str_eq(at, "overlay");
+		const char *kind = at + strlen(at) + 1;
+
+		m->dst[m->count] = kind + strlen(kind) + 1;
+		m->tree[m->count] = open_tree_of(m->count, overlay, kind);
+		at = (char *)m->dst[m->count] + strlen(m->dst[m->count]) + 1;
+	}
+}
+
+/* All folders above @path, and what @tree can be mounted on. */
+static void make_target(const char *path, int tree)
+{
+	char part[WARD_PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (str_copy(part, sizeof(part), path) < 0 || fstat(tree, &st) < 0)
+		fail("%s", path);
+	for (char *p = part + 1; *p; p++)
+		if (*p == '/') {
+			*p = '\0';
+			if (mkdir(part, 0755) < 0 && errno != EEXIST)
+				fail("making %s", part);
+			*p = '/';
+		}
+	if (S_ISDIR(st.st_mode)) {
+		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+			fail("making %s", part);
+		return;
+	}
+	fd = open(part, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	if (fd < 0)
+		fail("making %s", part);
+	close(fd);
+}
+
+/* In the root. */
+static void place_mounts(const struct mounts *m)
+{
+	char from[32];
+
+	for (unsigned i = 0; i < m->count; i++) {
+		make_target(m->dst[i], m->tree[i]);
+		str_fmt(from, sizeof(from), "/proc/self/fd/%d", m->tree[i]);
+		if (mount(from, m->dst[i], NULL, MS_BIND, NULL) < 0)
+			fail("mounting %s", m->dst[i]);
+		close(m->tree[i]);
+	}
 }
 
 static void put(const char *path, const char *text)
@@ -256,6 +393,7 @@ int main(void)
 {
 	char trial[WORD_MAX];
 	struct events events;
+	struct mounts mounts;
 
 	if (getpid() != 1) {
 		fputs("ward-init: this is the first process of a virtual machine, not a command\n",
@@ -273,8 +411,10 @@ int main(void)
 		power_off();
 	}
 	make_root();
+	open_mounts(&mounts);
 	make_devices();
 	enter_root();
+	place_mounts(&mounts);
 	set_identity();
 	agent_run(&(struct agent_config){
 		.channel = connect_host(), .limits = tell_limits, .arg = &events });

@@ -294,7 +294,7 @@ static int try_it(const struct work *w, struct err *e)
 			"opening /dev/kvm to try the kernel (--untested takes it without)");
 	r = kernel_open(w->dir, &kernel, e);
 	if (r == 0)
-		r = initramfs_make(w->dir, &initrd, e);
+		r = initramfs_make(w->dir, NULL, &initrd, e);
 	if (r < 0)
 		return r;
 	t.kvm = kvm;

@@ -76,6 +76,7 @@ static int vm_prepare(
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
 	v->kvm = v->kernel = v->initrd = v->root = -1;
+	memset(v->mounts, -1, sizeof(v->mounts));
 	v->outer = *plan;
 	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
 	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
@@ -108,8 +109,9 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	struct vmbox *v = vm_of(box);
 	int r;
 
-	if (box->plan->mount_count)
-		return err_say(e, EOPNOTSUPP, "--mount is not offered at the vm tier");
+	r = mounts_check(box->plan, e);
+	if (r < 0)
+		return r;
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&v->cg, &v->outer, e);
 	if (r < 0)
@@ -118,7 +120,9 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	trail_begin(trail, STEP_TREE);
 	r = rootfs_open(box->plan, &v->root, e);
 	if (r == 0)
-		r = initramfs_make(v->kernel_dir, &v->initrd, e);
+		r = mounts_open(box->plan, v->mounts, e);
+	if (r == 0)
+		r = initramfs_make(v->kernel_dir, box->plan, &v->initrd, e);
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
@@ -153,6 +157,8 @@ static void vm_stop(struct box *box)
 	close_if(v->kernel);
 	close_if(v->initrd);
 	close_if(v->root);
+	for (int i = 0; i < VM_MOUNTS_MAX; i++)
+		close_if(v->mounts[i]);
 	box_done(box);
 	free(v);
 }
