@@ -313,9 +313,7 @@ static void read_version(const char *path, char ret[128])
 
 static int try_it(const struct work *w, struct err *e)
 {
-	own_fd int kvm = -1, kernel = -1, initrd = -1;
-	struct vm_trial t = { .plain_fpu = w->q->no_xsave, .timeout_ms = w->q->timeout_ms };
-	int r;
+	own_fd int kvm = -1;
 
 	if (w->q->untested)
 		return 0;
@@ -324,15 +322,7 @@ static int try_it(const struct work *w, struct err *e)
 	if (kvm < 0)
 		return err_set(e, -kvm,
 			"opening /dev/kvm to try the kernel (--untested takes it without)");
-	r = kernel_open(w->dir, &kernel, e);
-	if (r == 0)
-		r = initramfs_make(w->dir, NULL, &initrd, e);
-	if (r < 0)
-		return r;
-	t.kvm = kvm;
-	t.kernel = kernel;
-	t.initrd = initrd;
-	return vm_trial(&t, e);
+	return vm_trial(w->dir, kvm, w->q->timeout_ms, e);
 }
 
 /* Renames it to what it is, and makes it the default. */

@@ -55,6 +55,19 @@ static int vm_ready(const char *state_dir, struct err *e)
 	return r < 0 ? r : kernel_open(dir, &kernel, e);
 }
 
+static int vm_prove(const char *state_dir, unsigned timeout_ms, struct err *e)
+{
+	char dir[WARD_PATH_MAX];
+	own_fd int kvm = -1;
+	int r = kernel_dir(state_dir, dir, e);
+
+	if (r == 0)
+		r = open_kvm(&kvm, e);
+	if (r == 0)
+		r = vm_trial(dir, kvm, timeout_ms, e);
+	return r < 0 ? err_wrap(e, r, "the default guest kernel") : 0;
+}
+
 /* A guest reaches none of them; what its monitor may still ask for is the filter's list. */
 static void vm_calls(unsigned *ret_guest, unsigned *ret_own)
 {
@@ -203,6 +216,7 @@ const struct tier_ops tier_vm = {
 	.wall = WALL_VM,
 	.probe = vm_probe,
 	.ready = vm_ready,
+	.prove = vm_prove,
 	.calls = vm_calls,
 	.prepare = vm_prepare,
 	.start = vm_start,

@@ -37,13 +37,8 @@ int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e);
  * mounts; NULL: of none. */
 int initramfs_make(const char *dir, const struct plan *plan, int *ret_fd, struct err *e);
 
-/* trial.c: boots a kernel until its init calls. 0, or why it does not. */
-struct vm_trial {
-	int kvm, kernel, initrd; /* borrowed */
-	bool plain_fpu;
-	unsigned timeout_ms;
-};
-int vm_trial(const struct vm_trial *q, struct err *e);
+/* trial.c: boots the kernel in folder @dir until its init calls. 0, or why it does not. */
+int vm_trial(const char *dir, int kvm, unsigned timeout_ms, struct err *e);
 
 /* rootfs.c: the template as an image that many guests read. */
 int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e);
