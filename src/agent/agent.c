@@ -269,6 +269,8 @@ int agent_run(const struct agent_config *config)
 	a->channel = config->channel;
 	a->not_init = config->not_init;
 	a->keeper = config->keeper;
+	a->limits = config->limits;
+	a->limits_arg = config->arg;
 	a->pid = getpid();
 	/* PID 1 kills all that it can see: whoever is not must never come to that. */
 	if (!a->not_init && a->pid != 1)

@@ -3,6 +3,7 @@
 #define WARD_AGENT_AGENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * How a machine's first process stands still for a snapshot (renew.c, proto/keeper.h). It is in the
@@ -26,6 +27,9 @@ struct agent_config {
 	int channel;           /* a stream socket; taken */
 	struct keeper *keeper; /* of a machine that can be copied; NULL: there is none. Borrowed */
 	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
+	/* Optional: what the limits inside did so far, where nobody outside can see it. */
+	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
+	void *arg;
 };
 
 /*

@@ -131,6 +131,9 @@ struct agent {
 	int channel;
 	pid_t pid;
 	bool not_init;
+	/* NULL: not ours to say. */
+	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
+	void *limits_arg;
 	bool over;             /* leave the loop: flush, and end */
 	bool dead;             /* the channel is gone: nothing left to flush */
 	bool stalled;          /* frames wait in the reader until there is room to answer */

@@ -39,8 +39,8 @@ struct monitor {
 	struct vmbox *v;
 	struct trail *trail;
 	struct machine machine;
-	struct disk disk;
-	struct block block;
+	struct disk disk, mount_disks[VM_MOUNTS_MAX];
+	struct block block, mount_blocks[VM_MOUNTS_MAX];
 	struct rng rng;
 	struct vsock vsock;
 	int channel; /* -1: the agent has it */
@@ -110,6 +110,21 @@ static struct machine_device *next_place(struct monitor *m)
 	return machine_place(&m->machine, m->machine.device_count);
 }
 
+/* After the root, so that theirs are the later names; ward-init goes by the ids. */
+static void add_mounts(struct monitor *m)
+{
+	struct err e = { 0 };
+	char id[BLOCK_ID_BYTES];
+
+	for (unsigned i = 0; i < VM_MOUNTS_MAX && m->v->mounts[i] >= 0; i++) {
+		must(m, disk_open(&m->mount_disks[i], m->v->mounts[i], -1, true, &e), &e);
+		must(m, str_fmt(id, sizeof(id), "mount%u", i), &e);
+		block_init(&m->mount_blocks[i], &m->mount_disks[i], id, false, &m->machine.mem,
+			machine_raise, next_place(m));
+		add_device(m, &m->mount_blocks[i].dev);
+	}
+}
+
 static void make_machine(struct monitor *m)
 {
 	const struct plan *plan = m->v->box.plan;
@@ -135,6 +150,7 @@ static void make_machine(struct monitor *m)
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
 	add_device(m, &m->vsock.dev);
+	add_mounts(m);
 }
 
 static void load_guest(struct monitor *m)
@@ -149,8 +165,9 @@ static void load_guest(struct monitor *m)
 	struct err e = { 0 };
 	int r = str_fmt(line, sizeof(line),
 		"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable i8042.noaux "
-		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.host=%s",
-		(unsigned long long)plan->limits.disk_bytes, plan->hostname);
+		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.pids=%u "
+		"ward.host=%s",
+		(unsigned long long)plan->limits.disk_bytes, plan->limits.pids, plan->hostname);
 
 	if (r < 0)
 		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);

@@ -63,6 +63,19 @@ static int vm_ready(const char *state_dir, struct err *e)
 	return r < 0 ? r : kernel_open(dir, &kernel, e);
 }
 
+static int vm_prove(const char *state_dir, unsigned timeout_ms, struct err *e)
+{
+	char dir[WARD_PATH_MAX];
+	own_fd int kvm = -1;
+	int r = kernel_dir(state_dir, dir, e);
+
+	if (r == 0)
+		r = open_kvm(&kvm, e);
+	if (r == 0)
+		r = vm_trial(dir, kvm, timeout_ms, e);
+	return r < 0 ? err_wrap(e, r, "the default guest kernel") : 0;
+}
+
 /* A guest reaches none of them; what its monitor may still ask for is the filter's list. */
 static void vm_calls(unsigned *ret_guest, unsigned *ret_own)
 {
@@ -113,6 +126,7 @@ static int vm_prepare(
 	v->box.bytes_only = true;
 	v->kvm = v->kernel = v->initrd = v->root = -1;
 	v->control = v->keeper = v->control_end = v->keeper_end = -1;
+	memset(v->mounts, -1, sizeof(v->mounts));
 	v->outer = *plan;
 	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
 	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
@@ -163,21 +177,26 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	struct vmbox *v = vm_of(box);
 	int r;
 
-	if (box->plan->mount_count)
-		return err_say(e, EOPNOTSUPP, "--mount is not offered at the vm tier");
+	r = mounts_check(box->plan, e);
+	if (r < 0)
+		return r;
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&v->cg, &v->outer, e);
 	if (r < 0)
 		return r;
 	box->fds.oom = take_fd(&v->cg.oom);
 	trail_begin(trail, STEP_TREE);
+	if (v->state && box->plan->mount_count)
+		return err_say(e, EOPNOTSUPP, "what goes on from a snapshot takes no --mount");
 	if (v->state) {
 		memcpy(v->image, v->from.image, sizeof(v->image));
 		r = rootfs_reopen(box->plan->state_dir, v->image, &v->root, e);
 	} else {
 		r = rootfs_open(box->plan, v->image, &v->root, e);
 		if (r == 0)
-			r = initramfs_make(v->kernel_dir, &v->initrd, e);
+			r = mounts_open(box->plan, v->mounts, e);
+		if (r == 0)
+			r = initramfs_make(v->kernel_dir, box->plan, &v->initrd, e);
 	}
 	if (r < 0)
 		return r;
@@ -211,6 +230,8 @@ static void vm_stop(struct box *box)
 	close_if(v->control);
 	close_if(v->keeper);
 	free(v->state);
+	for (int i = 0; i < VM_MOUNTS_MAX; i++)
+		close_if(v->mounts[i]);
 	box_done(box);
 	free(v);
 }
@@ -251,6 +272,7 @@ const struct tier_ops tier_vm = {
 	.wall = WALL_VM,
 	.probe = vm_probe,
 	.ready = vm_ready,
+	.prove = vm_prove,
 	.calls = vm_calls,
 	.prepare = vm_prepare,
 	.start = vm_start,
