@@ -26,6 +26,7 @@ static const char *const names[END_CAUSES] = {
 	[END_DENIED] = "denied",
 	[END_SETUP_FAILED] = "setup-failed",
 	[END_KILLED] = "killed-by-operator",
+	[END_PROTOCOL] = "protocol-error",
 };
 
 enum { STATUS_TIME_LIMIT = 124, STATUS_WARD = 125, STATUS_SIGNAL = 128 };
@@ -174,6 +175,9 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 		/* Told of it, ward kills the rest at once, and may be quicker than the counter. */
 		if (!ret->usage.oom_kills)
 			ret->usage.oom_kills = 1;
+	} else if (seen->agent_broke) {
+		set(ret, END_PROTOCOL, STATUS_SIGNAL + SIGKILL,
+			"the agent inside broke its protocol");
 	} else if (seen->operator_killed) {
 		snprintf(text, sizeof(text), "signal %d", seen->operator_signal);
 		set(ret, END_KILLED, STATUS_SIGNAL + seen->operator_signal, text);

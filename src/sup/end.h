@@ -21,6 +21,7 @@ enum end_cause {
 	END_DENIED,
 	END_SETUP_FAILED,
 	END_KILLED,
+	END_PROTOCOL,
 	END_CAUSES,
 };
 
@@ -42,6 +43,7 @@ struct sighting {
 	char start_text[200];
 
 	bool time_over, output_over, disk_over, oom_seen; /* then the sandbox was killed for it */
+	bool agent_broke;     /* its protocol; then the sandbox was killed for it */
 	bool operator_killed; /* a signal to ward could not be passed on, or insisted */
 	int operator_signal;  /* the last signal that was passed on; 0: none */
 	uint64_t output_bytes;

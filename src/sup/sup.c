@@ -290,8 +290,10 @@ static void read_channel(struct sup *s)
 	if (r == 0)
 		return;
 	s->channel_open = false;
-	if (r != -ENOTCONN)
+	if (r != -ENOTCONN) {
+		s->seen->agent_broke = true;
 		kill_box(s);
+	}
 }
 
 static void tty_input(struct sup *s)
@@ -408,8 +410,10 @@ static void copy_stdio(struct sup *s, const struct pollfd *p, unsigned count)
 
 	stdio_work(&s->io, p + AT_STDIO, n);
 	frames_work(&s->frames, p + AT_STDIO + n, count - AT_STDIO - n);
-	if (s->frames.broken)
+	if (s->frames.broken) {
+		s->seen->agent_broke = true;
 		kill_box(s);
+	}
 }
 
 static void handle(struct sup *s, const struct pollfd *p, unsigned count)

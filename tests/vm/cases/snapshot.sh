@@ -1,2 +1,2 @@
-# Snapshots, copies that know who they are, pauses, differences: vm_snap.c says what it tries.
-vm-snap /var/lib/ward /tpl 2 || fail "status $?"
+# A machine of two CPUs is written down, and copied; copies know who they are: vm_snap.c says what it tries.
+vm-snap /var/lib/ward /tpl 1 2 || fail "status $?"

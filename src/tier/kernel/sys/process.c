@@ -61,6 +61,8 @@ static int check_flags(const struct clone_req *q)
 {
 	uint64_t f = q->flags;
 
+	if ((f & CLONE_NEWNS) && (f & CLONE_FS))
+		return -EINVAL;
 	if (f & NAMESPACES)
 		return -EPERM;
 	if (f & ~CLONE_NEEDS_KNOWN)
@@ -521,6 +523,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 		q.id = pidfd_pid(task, id);
 		if (q.id < 0)
 			return q.id;
+		if (pidfd_is_nonblocking(task, id))
+			q.options |= WNOHANG;
 		break;
 	default:
 		return -EINVAL;
@@ -528,6 +532,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 	r = find_news(task, &q, &c, &status);
 	if (r < 0)
 		return r;
+	if (r == 0 && !(options & WNOHANG))
+		return -EAGAIN; /* the descriptor's own */
 	if (r == 1) {
 		fill_info(&si, c, status);
 		ru = c->own_usage;

@@ -14,6 +14,7 @@
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
+#include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/trap/calls.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
@@ -200,6 +201,16 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->fetched = false;
 	c->map_fd = 0;
 	c->active = c->first = true;
+	if ((t->filters || t->seccomp_strict) && (nr < SHIM_CALL_FIRST || nr >= SHIM_CALL_END)) {
+		switch (seccomp_check(t, &c->ret)) {
+		case SECCOMP_GO:
+			break;
+		case SECCOMP_DEAD:
+			return false;
+		case SECCOMP_ANSWER:
+			return settle(t);
+		}
+	}
 	if (!row || !row->fn) {
 		if (!row || row->state == SYS_NONE)
 			count_unknown(t->k, nr);

@@ -104,10 +104,10 @@ static void emit_act(struct build *b, enum act act)
 	case ACT_ALLOW:
 		put(b, RET(SECCOMP_RET_ALLOW));
 		break;
-	case ACT_MMAP: /* anonymous, and not out of the host's huge pages */
+	case ACT_MMAP: /* anonymous, not out of the host's huge pages, not locked */
 		put(b, LD_ARG(3, false));
 		put(b, JSET(0x20, 0, 3));
-		put(b, JSET(0x40000, 0, 1));
+		put(b, JSET(0x42000, 0, 1));
 		put(b, RET(SECCOMP_RET_USER_NOTIF));
 		put(b, RET(SECCOMP_RET_ALLOW));
 		from_shim(b);
