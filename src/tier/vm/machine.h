@@ -30,6 +30,7 @@ struct vcpu {
 	pthread_t thread;
 	bool has_thread;
 	enum vcpu_state state; /* under the machine's lock */
+	bool guarded;          /* its thread has done what it must before the guest runs */
 	bool half_done;        /* an exit whose second half the next run has to do */
 };
 
@@ -86,7 +87,8 @@ struct machine {
 	struct machine_exits exits;
 
 	void (*console)(void *arg, uint8_t byte);
-	void *console_arg;
+	int (*guard)(void *arg, struct err *e);
+	void *arg;
 	struct serial serial;
 	struct i8042 keyboard;
 	int serial_line, keyboard_line, genid_line;
@@ -107,6 +109,8 @@ struct machine_config {
 	bool plain_fpu; /* hide XSAVE and what needs it: for emulators that get it wrong */
 	/* A byte on the console; must not block. NULL: dropped. */
 	void (*console)(void *arg, uint8_t byte);
+	/* The first that each vCPU's thread does: lock itself up. NULL: nothing. */
+	int (*guard)(void *arg, struct err *e);
 	void *arg;
 };
 
@@ -120,7 +124,8 @@ void machine_raise(void *arg);
 struct machine_device *machine_place(struct machine *m, unsigned i);
 /* Loads the kernel and sets the first CPU; fills in the request's devices and CPUs. */
 int machine_boot(struct machine *m, struct boot_request *q, struct err *e);
-/* Makes the vCPUs' threads, which wait; so that a filter that makes none can be loaded. */
+/* Makes the vCPUs' threads, which guard themselves and wait; so that a filter that makes none can
+ * be loaded. */
 int machine_arm(struct machine *m, struct err *e);
 /* Starts the vCPUs and serves the devices until the machine ends; its exit tells in m->end. */
 int machine_run(struct machine *m, struct err *e);

@@ -26,7 +26,9 @@
 #include "host/host.h"
 #include "tier/vm/console.h"
 #include "tier/vm/machine.h"
+#include "tier/vm/virtio/balloon.h"
 #include "tier/vm/virtio/block.h"
+#include "tier/vm/virtio/net.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
 #include "tier/vm/vm.h"
@@ -41,6 +43,8 @@ struct monitor {
 	struct block block;
 	struct rng rng;
 	struct vsock vsock;
+	struct balloon balloon;
+	struct net net;
 	int channel; /* -1: the agent has it */
 	bool ready;
 	struct console console;
@@ -66,6 +70,12 @@ static void must(struct monitor *m, int r, struct err *e)
 static void on_console(void *arg, uint8_t byte)
 {
 	console_byte(&((struct monitor *)arg)->console, byte);
+}
+
+static int guard_cpu(void *arg, struct err *e)
+{
+	(void)arg;
+	return filter_load(FILTER_CPU, e);
 }
 
 /* The agent calls, once. Nothing else of the host has a port. */
@@ -104,6 +114,19 @@ static struct machine_device *next_place(struct monitor *m)
 	return machine_place(&m->machine, m->machine.device_count);
 }
 
+static void add_card(struct monitor *m)
+{
+	uint8_t mac[NET_MAC_BYTES];
+	struct err e = { 0 };
+
+	tap_mac(m->v->box.plan->id, mac);
+	must(m,
+		net_init(&m->net, m->v->tap, mac, &m->machine.events, &m->machine.mem,
+			machine_raise, next_place(m), &e),
+		&e);
+	add_device(m, &m->net.dev);
+}
+
 static void make_machine(struct monitor *m)
 {
 	const struct plan *plan = m->v->box.plan;
@@ -112,6 +135,7 @@ static void make_machine(struct monitor *m)
 		.cpus = cpus_of(plan),
 		.plain_fpu = m->v->plain_fpu,
 		.console = on_console,
+		.guard = guard_cpu,
 		.arg = m };
 	struct gmem *mem = &m->machine.mem;
 	struct err e = { 0 };
@@ -119,12 +143,21 @@ static void make_machine(struct monitor *m)
 	must(m, machine_create(&m->machine, &c, &e), &e);
 	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
 	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
+	if (plan->limits.io_bytes_s || plan->limits.io_ops_s)
+		must(m,
+			block_limit(&m->block, plan->limits.io_bytes_s, plan->limits.io_ops_s,
+				&m->machine.events, &e),
+			&e);
 	add_device(m, &m->block.dev);
 	rng_init(&m->rng, mem, machine_raise, next_place(m));
 	add_device(m, &m->rng.dev);
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
 	add_device(m, &m->vsock.dev);
+	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
+	add_device(m, &m->balloon.dev);
+	if (m->v->tap >= 0)
+		add_card(m);
 }
 
 static void load_guest(struct monitor *m)
@@ -141,7 +174,11 @@ static void load_guest(struct monitor *m)
 		"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable i8042.noaux "
 		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.host=%s",
 		(unsigned long long)plan->limits.disk_bytes, plan->hostname);
+	size_t len = strlen(line);
 
+	if (r == 0 && plan->tap)
+		r = str_fmt(line + len, sizeof(line) - len, " ward.net=%s",
+			plan->tap_addr ? plan->tap_addr : "up");
 	if (r < 0)
 		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);
 	must(m, machine_boot(&m->machine, &q, &e), &e);
@@ -264,7 +301,7 @@ void monitor_main(struct box *box, int channel)
 	box_forget_arguments(v->box.plan);
 	trail_begin(m->trail, STEP_SECCOMP);
 	must(m, machine_arm(&m->machine, &e), &e);
-	must(m, filter_load(&e), &e);
+	must(m, filter_load(FILTER_DEVICES, &e), &e);
 	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
 	if (!m->ready)

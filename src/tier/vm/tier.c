@@ -75,7 +75,7 @@ static int vm_prepare(
 	box_init(&v->box, &tier_vm, plan);
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = -1;
+	v->kvm = v->kernel = v->initrd = v->root = v->tap = -1;
 	v->outer = *plan;
 	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
 	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
@@ -119,6 +119,8 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	r = rootfs_open(box->plan, &v->root, e);
 	if (r == 0)
 		r = initramfs_make(v->kernel_dir, &v->initrd, e);
+	if (r == 0 && box->plan->tap)
+		r = tap_open(box->plan->tap, &v->tap, e);
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
@@ -153,6 +155,7 @@ static void vm_stop(struct box *box)
 	close_if(v->kernel);
 	close_if(v->initrd);
 	close_if(v->root);
+	close_if(v->tap);
 	box_done(box);
 	free(v);
 }

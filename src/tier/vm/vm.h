@@ -2,6 +2,8 @@
 #ifndef WARD_TIER_VM_VM_H
 #define WARD_TIER_VM_VM_H
 
+#include <linux/filter.h>
+
 #include "base/limits.h"
 #include "tier/cgroup.h"
 #include "tier/tier_impl.h"
@@ -14,6 +16,7 @@ struct vmbox {
 	struct plan outer; /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root;
+	int tap;        /* -1: no network card */
 	bool plain_fpu; /* the CPU template says so */
 	char kernel_dir[WARD_PATH_MAX];
 };
@@ -45,8 +48,17 @@ int vm_trial(const struct vm_trial *q, struct err *e);
 /* rootfs.c: the template as an image that many guests read. */
 int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e);
 
-/* filter.c: for all threads, for good. And how many host calls it leaves. */
-int filter_load(struct err *e);
+/* tap.c: the tap @name, which must be there already; and the card's address in sandbox @id. */
+int tap_open(const char *name, int *ret_fd, struct err *e);
+void tap_mac(const char *id, uint8_t ret[6]);
+
+/* filter.c: what the calling thread may ask of the host from now on, for good. */
+enum filter_thread { FILTER_DEVICES = 1, FILTER_CPU = 2 };
+enum { FILTER_CODE_MAX = 256 };
+int filter_load(enum filter_thread who, struct err *e);
+/* The same as a program, for a test: how many instructions. */
+unsigned filter_make(enum filter_thread who, struct sock_filter ret[FILTER_CODE_MAX]);
+/* Host calls that any of the threads may make. */
 unsigned filter_calls(void);
 
 /* monitor.c: the first process; never returns. */

@@ -43,6 +43,9 @@ struct vdev_ops {
 	const char *name;
 	enum vdev_id id;
 	unsigned queues;
+	/* How many of them must work with the features in @acked; the rest may be there or not.
+	 * Optional; without it: all. */
+	unsigned (*needs)(uint64_t acked);
 	uint16_t queue_size;
 	/* Required. All queues are active; look at each once: kicks before this are lost. Runs in
 	 * the thread of the vCPU that wrote DRIVER_OK. */
@@ -69,6 +72,9 @@ struct vdev {
 	/* Raises the interrupt line; how is the machine's business. */
 	void (*raise)(void *arg);
 	void *raise_arg;
+	/* Has queue @q kicked a little later, by the thread that serves the devices. NULL: it is
+	 * this one. */
+	void (*later)(struct vdev *d, unsigned q);
 	const char *complaint; /* what the driver did wrong last; NULL: nothing. For the log. */
 };
 
