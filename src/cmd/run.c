@@ -26,6 +26,7 @@
 #include "cmd/cmd.h"
 #include "core/run.h"
 #include "plan/source.h"
+#include "tier/vm/cputemplate.h"
 
 /* A request, and the memory that its strings need. */
 struct run_words {
@@ -352,6 +353,16 @@ static int set_tap_addr(struct run_words *w, const char *value, struct err *e)
 	return 0;
 }
 
+static int set_cpu_template(struct run_words *w, const char *value, struct err *e)
+{
+	enum cpu_template unused;
+
+	if (cpu_template_find(value, &unused) < 0)
+		return bad_value("cpu-template", value, "host or portable", e);
+	w->req.cpu_template = value;
+	return 0;
+}
+
 static int set_upper(struct run_words *w, const char *value, struct err *e)
 {
 	if (str_eq(value, "tmpfs"))
@@ -437,6 +448,7 @@ static const struct {
 	{ "pids", 0, false, set_pids },
 	{ "disk", 0, false, set_disk },
 	{ "io-rate", 0, false, set_io_rate },
+	{ "cpu-template", 0, false, set_cpu_template },
 	{ "upper", 0, false, set_upper },
 	{ "timeout", 0, false, set_timeout },
 	{ "output-limit", 0, false, set_output },

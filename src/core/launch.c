@@ -242,6 +242,11 @@ static int check_machine(const struct launch *l, struct err *e)
 			"--tap is a network card of a virtual machine, and this is the %s tier: "
 			"add --tier vm",
 			wall_name(l->plan.wall));
+	if (l->plan.wall != WALL_VM && l->req->cpu_template)
+		return err_say(e, EINVAL,
+			"--cpu-template is for the CPUs of a virtual machine, and this is the %s "
+			"tier: add --tier vm",
+			wall_name(l->plan.wall));
 	if (l->plan.wall != WALL_VM && l->req->limits.io_bytes_s)
 		return err_say(e, EINVAL,
 			"--io-rate is for the disk of a virtual machine, and this is the %s tier: "
@@ -276,6 +281,7 @@ static void fill_plan(struct launch *l)
 	p->net = req->net;
 	p->tap = req->tap;
 	p->tap_addr = req->tap_addr;
+	p->cpu_template = req->cpu_template;
 	p->limits = req->limits;
 	fill_limits(&p->limits, p->wall);
 	p->workdir = req->workdir;

@@ -88,6 +88,7 @@ struct plan {
 	/* vm tier: the host's end of its network card, and "A.B.C.D/N[,GATEWAY]" inside. Or NULL.
 	 */
 	const char *tap, *tap_addr;
+	const char *cpu_template; /* vm tier: which features its CPUs have; NULL: all */
 
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* "K=V", NULL-terminated: all that the command gets */

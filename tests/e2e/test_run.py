@@ -55,6 +55,7 @@ BAD = [
     ("--user", "x" * 65, "NAME"), ("-u", "", "NAME"),
     ("--net", "", "none, loopback or host"), ("--net", "bridge", "none, loopback or host"),
     ("--net", "HOST", "none, loopback or host"),
+    ("--cpu-template", "", "host or portable"), ("--cpu-template", "pentium", "host or portable"),
     ("--io-rate", "", "BYTES"), ("--io-rate", "1K", "BYTES"), ("--io-rate", "10M:", "BYTES"), ("--io-rate", "10M:5", "BYTES"),
     ("--io-rate", ":500", "BYTES"), ("--io-rate", "10M:500:1", "BYTES"),
     ("--tap", "", "a tap that is there"), ("--tap", "sixteen-letters-", "a tap that is there"), ("--tap", "a/b", "a tap that is there"),

@@ -148,7 +148,7 @@ static int make_vm(struct machine *m, const struct machine_config *c, struct err
 	if (r == 0)
 		r = give_memory(m, e);
 	if (r == 0)
-		r = cpuid_read(m->kvm, c->plain_fpu, &m->cpuid, e);
+		r = cpuid_read(m->kvm, c->cpu, c->plain_fpu, &m->cpuid, e);
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		r = vcpu_create(m, i, e);
 	return r;

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "tier/vm/boot/boot.h"
+#include "tier/vm/cputemplate.h"
 #include "tier/vm/watches.h"
 #include "tier/vm/gmem.h"
 #include "tier/vm/i8042.h"
@@ -106,6 +107,7 @@ struct machine_config {
 	/* With GMEM_COPY: a file of memory_bytes, mapped privately; borrowed, never to change. */
 	int memory_file;
 	unsigned cpus;
+	enum cpu_template cpu;
 	bool plain_fpu; /* hide XSAVE and what needs it: for emulators that get it wrong */
 	/* A byte on the console; must not block. NULL: dropped. */
 	void (*console)(void *arg, uint8_t byte);
@@ -160,7 +162,8 @@ int machine_log_dirty(struct machine *m, struct err *e);
 int machine_collect_dirty(struct machine *m, struct err *e);
 
 /* cpuid.c: what CPU @index of @count sees, made from what KVM offers. */
-int cpuid_read(int kvm, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e);
+int cpuid_read(int kvm, enum cpu_template template, bool plain_fpu, struct kvm_cpuid2 **ret,
+	struct err *e);
 int cpuid_set(
 	int vcpu, const struct kvm_cpuid2 *offered, unsigned index, unsigned count, struct err *e);
 /* bus.c: an access of the guest. False: the guest asked for the end. */

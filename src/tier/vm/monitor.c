@@ -133,6 +133,7 @@ static void make_machine(struct monitor *m)
 	struct machine_config c = { .kvm = m->v->kvm,
 		.memory_bytes = plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
 		.cpus = cpus_of(plan),
+		.cpu = m->v->cpu,
 		.plain_fpu = m->v->plain_fpu,
 		.console = on_console,
 		.guard = guard_cpu,

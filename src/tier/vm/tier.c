@@ -89,6 +89,8 @@ static int vm_prepare(
 		r = kernel_open(v->kernel_dir, &v->kernel, e);
 	if (r == 0)
 		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+	if (r == 0 && plan->cpu_template && cpu_template_find(plan->cpu_template, &v->cpu) < 0)
+		r = err_say(e, EINVAL, "there is no CPU template '%s'", plan->cpu_template);
 	if (r < 0) {
 		vm_stop(&v->box);
 		return r;

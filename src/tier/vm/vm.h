@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "tier/cgroup.h"
 #include "tier/tier_impl.h"
+#include "tier/vm/cputemplate.h"
 
 /* The vm tier's own state, on ward's side. */
 struct vmbox {
@@ -16,8 +17,9 @@ struct vmbox {
 	struct plan outer; /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root;
-	int tap;        /* -1: no network card */
-	bool plain_fpu; /* the CPU template says so */
+	int tap; /* -1: no network card */
+	enum cpu_template cpu;
+	bool plain_fpu; /* the kernel's own template says so */
 	char kernel_dir[WARD_PATH_MAX];
 };
 

@@ -1,4 +1,4 @@
-# What the guest used once and has freed is the host's again, while the guest goes on.
+# slow: what the guest used once and has freed is the host's again, while the guest goes on.
 busybox mkfifo /tmp/go
 $VM -- sh -c 'dd if=/dev/zero of=/dev/shm/f bs=1M count=80 2>/dev/null; echo full; read l; rm /dev/shm/f; echo freed; read l' < /tmp/go > /tmp/seen & pid=$!
 exec 8> /tmp/go

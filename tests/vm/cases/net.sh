@@ -1,4 +1,4 @@
-# A network card on a tap: both ways, small and large, and none of it without --tap.
+# slow: a network card on a tap: both ways, small and large, and none of it without --tap.
 busybox tunctl -t wtap > /dev/null && busybox ifconfig wtap 10.77.0.1 netmask 255.255.255.0 up || fail "making a tap"
 busybox mkdir -p /tmp/www; busybox dd if=/dev/urandom of=/tmp/www/big bs=64k count=16 2>/dev/null
 busybox httpd -p 10.77.0.1:8000 -h /tmp/www

@@ -1,4 +1,4 @@
-# A disk with a rate answers at that rate: never faster, and the guest comes up all the same.
+# slow: a disk with a rate answers at that rate: never faster, and the guest comes up all the same.
 busybox dd if=/dev/urandom of=/tpl/blob bs=1M count=8 2>/dev/null
 $VM --io-rate 2M:2000 --json /tmp/j -- sh -c 'a=$(cut -d. -f1 /proc/uptime); wc -c < /blob; b=$(cut -d. -f1 /proc/uptime); [ $((b - a)) -ge 2 ] && echo slow' > /tmp/seen || fail "status $?"
 is "$(busybox cat /tmp/seen)" "8388608
