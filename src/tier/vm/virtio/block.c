@@ -122,12 +122,14 @@ static void wait_a_little(struct block *b)
 static void work(struct block *b)
 {
 	struct virtq *q = &b->dev.queues[0];
+	unsigned count = 0;
+	bool over = false;
 	int r = 0;
 
 	if (!vdev_is_active(&b->dev) || b->waits)
 		return;
 	do {
-		while ((r = virtq_pop(q, &b->chain)) > 0) {
+		while (!over && (r = virtq_pop(q, &b->chain)) > 0) {
 			uint64_t bytes = b->chain.in_bytes + b->chain.out_bytes;
 
 			if (!limiter_take(&b->limiter, bytes, clock_ns())) {
@@ -138,8 +140,9 @@ static void work(struct block *b)
 			r = serve(b, q);
 			if (r < 0)
 				break;
+			over = vdev_had_turn(&b->dev, 0, ++count);
 		}
-	} while (r == 0 && !b->waits && virtq_rearm(q));
+	} while (r == 0 && !over && !b->waits && virtq_rearm(q));
 	vdev_tell(&b->dev, q);
 	if (r < 0)
 		vdev_stop(&b->dev, q->broken);

@@ -58,6 +58,14 @@ void vdev_tell(struct vdev *d, struct virtq *q)
 		vdev_interrupt(d, VDEV_INT_RING);
 }
 
+bool vdev_had_turn(struct vdev *d, unsigned q, unsigned count)
+{
+	if (!d->later || count < d->queues[q].size)
+		return false;
+	d->later(d, q);
+	return true;
+}
+
 void vdev_stop(struct vdev *d, const char *why)
 {
 	if (d->status & VDEV_NEEDS_RESET)

@@ -94,6 +94,10 @@ static inline bool vdev_is_active(const struct vdev *d)
 void vdev_interrupt(struct vdev *d, uint32_t why);
 /* Tells the driver about what was pushed to @q, if it wants to know. */
 void vdev_tell(struct vdev *d, struct virtq *q);
+/* @count requests of queue @q were served without a pause: is that a turn? Then the rest comes with
+ * a kick that is due already, after the other devices and the vCPUs had theirs. A guest that adds
+ * requests without end would have the machine for itself otherwise. */
+bool vdev_had_turn(struct vdev *d, unsigned q, unsigned count);
 /* A queue broke: the device stops, and says so. */
 void vdev_stop(struct vdev *d, const char *why);
 

@@ -268,6 +268,34 @@ static void indexes_wrap(void **state)
 	bench_free(b);
 }
 
+static void note_later(struct vdev *d, unsigned q)
+{
+	(void)q;
+	d->generation++; /* nothing else counts there now */
+}
+
+/* A queue full of requests is a turn: the rest comes with the next kick, which is due already. */
+static void turns(void **state)
+{
+	struct bench *b = bench_make(false, false);
+
+	(void)state;
+	start(b, 0);
+	b->block.dev.later = note_later;
+	set_desc(b, 0, BUF, 16, NEXT, 1);
+	set_desc(b, 1, BUF + 0x1000, 512, NEXT | WRITE, 2);
+	set_desc(b, 2, BUF + 0x2000, 1, WRITE, 0);
+	for (unsigned i = 0; i < SIZE; i++)
+		offer(b, 0);
+	b->block.dev.ops->kick(&b->block.dev, 0);
+	assert_int_equal(get16(b, USED + 2), SIZE);
+	assert_int_equal(b->block.dev.generation, 1);
+	b->block.dev.ops->kick(&b->block.dev, 0);
+	assert_int_equal(get16(b, USED + 2), SIZE);
+	assert_int_equal(b->block.dev.generation, 1);
+	bench_free(b);
+}
+
 /* Requests that are answered with an error and hurt nobody. */
 static void bad_requests(void **state)
 {
@@ -741,6 +769,7 @@ int main(void)
 		cmocka_unit_test(good_driver),
 		cmocka_unit_test(telling),
 		cmocka_unit_test(indexes_wrap),
+		cmocka_unit_test(turns),
 		cmocka_unit_test(bad_requests),
 		cmocka_unit_test(read_only_disk),
 		cmocka_unit_test(hostile_rings),
