@@ -36,8 +36,10 @@ struct denial {
 struct sighting {
 	bool exited, signaled; /* the command's own end, as the agent told it */
 	int code;              /* exit status, or signal */
-	bool start_failed;     /* the agent could not start the command */
-	int start_status;      /* then: 127, 126 or 125 */
+	/* What limits inside a machine did, which only its agent sees. */
+	uint64_t oom_kills, pids_refused;
+	bool start_failed; /* the agent could not start the command */
+	int start_status;  /* then: 127, 126 or 125 */
 	char start_text[200];
 
 	bool time_over, output_over, disk_over, oom_seen; /* then the sandbox was killed for it */

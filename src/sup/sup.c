@@ -238,6 +238,8 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 		s->seen->exited = !ev->exit.signaled;
 		s->seen->signaled = ev->exit.signaled;
 		s->seen->code = ev->exit.code;
+		s->seen->oom_kills = ev->exit.oom_kills;
+		s->seen->pids_refused = ev->exit.pids_refused;
 		s->command_over = true;
 		break;
 	case PROTO_START_FAILED:
@@ -520,6 +522,7 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 	if (s->killed)
 		s->usage.written_bytes = UINT64_MAX;
 	s->usage.oom_kills = ret->usage.oom_kills;
+	s->usage.pids_refused = ret->usage.pids_refused;
 	ret->usage = s->usage;
 }
 

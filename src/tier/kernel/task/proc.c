@@ -453,6 +453,7 @@ struct task *task_clone(struct task *t, uint64_t flags)
 			return NULL;
 		}
 		inherit_proc(p, t->proc);
+		timers_cpu_limit(p);
 		ipc_proc_forked(t->proc, p);
 		p->parent = flags & CLONE_PARENT ? t->proc->parent : t->proc;
 		if (!p->parent)

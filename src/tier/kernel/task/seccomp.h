@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_KERNEL_TASK_SECCOMP_H
 #define WARD_TIER_KERNEL_TASK_SECCOMP_H
 
+#include <stdint.h>
 #include <linux/filter.h>
 
 /*

@@ -71,6 +71,7 @@ struct mm {
 	unsigned slot_next;
 	struct place *place; /* the engine's: call sites, or NULL */
 	bool place_off;      /* the table is not there: the program has something else there */
+	bool place_shut;     /* a filter inside is to see every call: no more answers */
 	bool place_many;     /* has had threads: no more answers by path */
 };
 

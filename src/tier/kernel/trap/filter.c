@@ -19,6 +19,8 @@
 #include "tier/kernel/shim/shim.h"
 #include "tier/kernel/trap/filter.h"
 
+enum { SYS_futex_waitv_ = 449 }; /* older headers do not have it */
+
 enum act {
 	ACT_NOTIFY,
 	ACT_ALLOW,
@@ -56,6 +58,7 @@ static const struct {
 	{ SYS_membarrier, ACT_ALLOW },
 	{ SYS_rseq, ACT_ALLOW },
 	{ SYS_close_range, ACT_SHIM },
+	{ SYS_futex_waitv_, ACT_ALLOW },
 };
 
 struct build {
