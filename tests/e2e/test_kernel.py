@@ -1,5 +1,6 @@
 """The kernel tier: a userspace kernel answers every call. Real programs, what it reports, what attacks it."""
 import contextlib
+import errno
 import json
 import os
 import pathlib
@@ -230,6 +231,29 @@ def test_random_calls(ward):
             process.stdin.flush()
         assert process.stdout.readline() == "still here\n", f"seed {SEED}"
         assert process.wait(timeout=60) == 0
+
+
+# What there is too much of, and how that is said.
+EXHAUSTED = {
+    "pipes": ("EMFILE", "ENFILE"), "sockets": ("EMFILE", "ENFILE", "ENOBUFS"), "events": ("EMFILE", "ENFILE"), "timers": ("EAGAIN",),
+    "watches": ("ENOSPC",), "signals": ("EAGAIN",), "processes": ("EAGAIN",), "messages": ("EAGAIN",), "locks": ("ENOLCK",), "segments": ("ENOSPC",),
+    "semaphores": ("ENOSPC",), "queues": ("ENOSPC",), "mappings": ("ENOMEM",),
+}
+
+
+@pytest.mark.slow
+def test_tables_that_are_full(ward):
+    """Everything that the kernel process keeps for guests has an end, and is given back."""
+    with inside(ward, "/k/kernel_exhaust") as (process, kernel):
+        got, peak = {}, 0
+        while (line := process.stdout.readline()) not in ("", "still here\n"):
+            name, text = line.strip().split(": ")
+            got[name] = errno.errorcode.get(int(text), text)
+            peak = int(re.search(r"^VmHWM:\s+(\d+) kB", pathlib.Path(f"/proc/{kernel}/status").read_text(), re.M)[1]) // 1024
+            process.stdin.write("\n")
+            process.stdin.flush()
+        assert line == "still here\n" and {k: v for k, v in got.items() if v not in EXHAUSTED[k]} == {} and len(got) == len(EXHAUSTED), got
+        assert peak < 512, f"the kernel process had {peak} MiB"
 
 
 @pytest.mark.parametrize("args,words", [

@@ -13,7 +13,7 @@ enum {
 	XATTR_VALUE_MAX = 64 << 10,
 	XATTR_INODE_MAX = 128 << 10, /* names and values of one inode */
 	XATTR_TOTAL_MAX = 16 << 20,  /* of all inodes */
-	LOCKS_MAX = 1 << 16,         /* record locks and flocks held */
+	LOCKS_MAX = 1 << 13,         /* record locks and flocks held */
 	LOWER_DIRS_OPEN_MAX = 256,   /* host descriptors of lower directories kept open */
 	STORE_OPEN_MAX = 4096,       /* host descriptors of contents kept open without a user */
 	HARD_LINKS_MAX = 65000,      /* names of one inode: -EMLINK */
