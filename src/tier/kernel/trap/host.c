@@ -7,7 +7,6 @@
  * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -86,6 +85,7 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 	struct host_proc *hp = (struct host_proc *)w;
 	struct engine *e = engine_of(k);
 	struct host_proc **pp = &e->blanks;
+	struct host_task *ht = host_find(e, hp->pid);
 
 	watch_remove(k, w);
 	while (*pp && *pp != hp)
@@ -103,8 +103,10 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
+	if (ht && ht->hp == hp && !ht->task)
+		host_drop(e, ht); /* it never got an image */
 	close(w->fd);
-	hp->trap->users--;
+	trap_unref(hp->trap);
 	free(hp);
 }
 
@@ -126,13 +128,13 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 		free(hp);
 		return NULL;
 	}
-	trap->users++;
+	trap->refs++;
 	return hp;
 }
 
 void host_proc_kill(struct host_proc *hp)
 {
-	int fd = fcntl(hp->watch.fd, F_DUPFD_CLOEXEC, 0);
+	int fd = copy_fd(hp->watch.fd);
 	struct out *o;
 
 	hp->killed = true;

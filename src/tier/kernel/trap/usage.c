@@ -51,6 +51,6 @@ void usage_keep(struct proc *p)
 {
 	if (!p->host)
 		return;
-	usage_of(p, &p->own_usage);
 	p->past_cpu_ns += cpu_ns(p->host->pid, false);
+	fill(&p->own_usage, p->past_cpu_ns);
 }
