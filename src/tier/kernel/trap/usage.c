@@ -100,6 +100,6 @@ void usage_keep(struct proc *p)
 {
 	if (!p->host)
 		return;
-	usage_of(p, &p->own_usage);
 	p->past_cpu_ns += cpu_ns(p->host->pid);
+	fill(&p->own_usage, p->past_cpu_ns);
 }
