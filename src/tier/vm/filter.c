@@ -34,7 +34,7 @@ static const struct rule {
 	{ SYS_clock_gettime, PLAIN }, { SYS_exit, PLAIN }, { SYS_exit_group, PLAIN },
 	/* bytes between the guest, its disk and its channel */
 	{ SYS_read, PLAIN }, { SYS_write, PLAIN }, { SYS_readv, PLAIN }, { SYS_writev, PLAIN },
-	{ SYS_pread64, PLAIN }, { SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
+	{ SYS_pread64, PLAIN }, { SYS_lseek, PLAIN }, { SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
 	{ SYS_sendto, PLAIN }, { SYS_recvfrom, PLAIN }, { SYS_sendmsg, PLAIN }, { SYS_recvmsg, PLAIN },
 	{ SYS_accept4, PLAIN }, { SYS_shutdown, PLAIN }, { SYS_close, PLAIN }, { SYS_getrandom, PLAIN },
 	/* memory: buffers of our own, pages that the guest gives back */
