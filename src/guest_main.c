@@ -7,6 +7,7 @@
  * Rules: everything in the machine belongs to the sandbox, so nothing here guards anything; a step
  *        that fails is written to the console, and the machine is switched off. What it is told
  *        comes from the kernel's command line: ward.disk=BYTES, ward.pids=N, ward.host=NAME,
+ *        ward.net=WHAT,
  *        ward.trial=1.
  */
 #include <errno.h>
@@ -17,7 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/vm_sockets.h>
+#include <arpa/inet.h>
 #include <net/if.h>
+#include <net/route.h>
+#include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
@@ -372,6 +376,70 @@ static void set_identity(void)
 		close(s);
 }
 
+static void set_address(int s, unsigned long what, struct ifreq *card, struct in_addr a)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_addr = a };
+
+	memcpy(&card->ifr_addr, &in, sizeof(in));
+	if (ioctl(s, what, card) < 0)
+		fail("setting an address of the network card");
+}
+
+static void set_gateway(int s, struct in_addr a)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET }, via = { .sin_family = AF_INET };
+	struct rtentry route = { .rt_flags = RTF_UP | RTF_GATEWAY };
+
+	via.sin_addr = a;
+	memcpy(&route.rt_dst, &in, sizeof(in));
+	memcpy(&route.rt_genmask, &in, sizeof(in));
+	memcpy(&route.rt_gateway, &via, sizeof(via));
+	if (ioctl(s, SIOCADDRT, &route) < 0)
+		fail("setting the gateway");
+}
+
+/* ward.net=up, or the card's address: A.B.C.D/N[,GATEWAY]. Not there: no card. */
+static void set_network(void)
+{
+	struct ifreq card = { .ifr_name = "eth0" };
+	struct in_addr a = { 0 }, mask = { 0 }, gateway = { 0 };
+	char text[WORD_MAX], *rest = text, *addr, *bits = NULL;
+	int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), notify;
+	short flags;
+
+	told("ward.net", text);
+	if (!text[0]) {
+		close(s);
+		return;
+	}
+	addr = strsep(&rest, "/");
+	if (rest) {
+		bits = strsep(&rest, ",");
+		mask.s_addr = htonl(UINT32_MAX << (32 - strtoul(bits, NULL, 10)));
+		if (inet_pton(AF_INET, addr, &a) != 1 ||
+			(rest && inet_pton(AF_INET, rest, &gateway) != 1))
+			fail("reading ward.net");
+	}
+	if (s < 0 || ioctl(s, SIOCGIFFLAGS, &card) < 0)
+		fail("finding the network card eth0 (the kernel needs virtio_net)");
+	flags = card.ifr_flags;
+	if (bits) {
+		set_address(s, SIOCSIFADDR, &card, a);
+		set_address(s, SIOCSIFNETMASK, &card, mask);
+	}
+	/* It says aloud who has the address now: the host may remember the sandbox before it. */
+	notify = open("/proc/sys/net/ipv4/conf/eth0/arp_notify", O_WRONLY | O_CLOEXEC);
+	if (notify < 0 || write(notify, "1", 1) != 1)
+		fail("setting arp_notify");
+	close(notify);
+	card.ifr_flags = (short)(flags | IFF_UP);
+	if (ioctl(s, SIOCSIFFLAGS, &card) < 0)
+		fail("switching the network card on");
+	if (gateway.s_addr)
+		set_gateway(s, gateway);
+	close(s);
+}
+
 /* Port @port of the host, 0: the agent's; -1: nobody is there. */
 static int dial(unsigned port)
 {
@@ -450,6 +518,7 @@ int main(void)
 	enter_root();
 	place_mounts(&mounts);
 	set_identity();
+	set_network();
 	keeper.link = dial(KEEPER_PORT);
 	if (keeper.link < 0)
 		fail("connecting to the host's keeper");

@@ -28,7 +28,9 @@ struct run_request {
 	enum upper_kind upper;
 	enum net_mode net;
 	const char *workdir, *user;
-	const char *const *argv; /* NULL-terminated; empty: the template's own */
+	const char *tap, *tap_addr; /* as in the plan */
+	const char *cpu_template;   /* the same */
+	const char *const *argv;    /* NULL-terminated; empty: the template's own */
 	bool tty, keep, quiet;
 	int json_fd; /* -1: no report */
 

@@ -26,10 +26,10 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = "linux-image-cloud-amd64"
-L1_MODULES = ["virt/lib/irqbypass.ko", "arch/x86/kvm/kvm.ko", "arch/x86/kvm/kvm-amd.ko"]
+L1_MODULES = ["virt/lib/irqbypass.ko", "arch/x86/kvm/kvm.ko", "arch/x86/kvm/kvm-amd.ko", "drivers/net/tun.ko"]
 # From this machine, with the libraries that they need.
 PROGRAMS = ["/bin/dash", "/usr/bin/du", "/usr/bin/find", "/usr/bin/mawk", "/usr/bin/truncate", "/usr/bin/wc", "/usr/sbin/mkfs.ext4"]
-INSIDE = "sh cat ls echo id uname ps head sleep true false wc seq env hostname mount cut df dd nproc free yes grep kill tr".split()
+INSIDE = "sh cat ls echo id uname ps head sleep true false wc seq env hostname mount cut df dd nproc free yes grep kill tr ifconfig route ping wget httpd sha256sum".split()
 SECONDS_MAX = 900  # both tries together; nothing that works takes half of it
 CASE_SECONDS_MAX = 300
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ward" / "vmrig"
@@ -39,7 +39,7 @@ export PATH=/usr/bin:/bin:/usr/sbin:/ward
 busybox mount -t proc p /proc; busybox mount -t sysfs s /sys; busybox mount -t devtmpfs d /dev
 busybox mkdir /new; busybox mount -t tmpfs -o size=1200m t /new
 for d in bin lib lib64 usr var etc root tpl ward cases m; do [ -d /$d ] && busybox cp -a /$d /new/; done
-for m in irqbypass kvm kvm-amd; do busybox insmod /m/$m.ko; done
+for m in irqbypass kvm kvm-amd tun; do busybox insmod /m/$m.ko; done
 busybox mkdir /new/proc /new/sys /new/dev /new/tmp
 for d in proc sys dev; do busybox mount --move /$d /new/$d; done
 busybox mount -t cgroup2 c /new/sys/fs/cgroup

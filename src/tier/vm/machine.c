@@ -109,7 +109,7 @@ static void console_byte(void *arg, uint8_t byte)
 	struct machine *m = arg;
 
 	if (m->console)
-		m->console(m->console_arg, byte);
+		m->console(m->arg, byte);
 }
 
 static void drain(int fd)
@@ -148,7 +148,7 @@ static int make_vm(struct machine *m, const struct machine_config *c, struct err
 	if (r == 0)
 		r = give_memory(m, e);
 	if (r == 0)
-		r = cpuid_read(m->kvm, c->plain_fpu, &m->cpuid, e);
+		r = cpuid_read(m->kvm, c->cpu, c->plain_fpu, &m->cpuid, e);
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		r = vcpu_create(m, i, e);
 	return r;
@@ -198,7 +198,8 @@ int machine_create(struct machine *m, const struct machine_config *c, struct err
 	for (unsigned i = 0; i < c->cpus; i++)
 		m->vcpus[i].fd = -1;
 	m->console = c->console;
-	m->console_arg = c->arg;
+	m->guard = c->guard;
+	m->arg = c->arg;
 	serial_init(&m->serial, console_byte, raise_serial, m);
 	i8042_init(&m->keyboard, raise_keyboard, m);
 	r = make_vm(m, c, e);
@@ -217,6 +218,11 @@ struct machine_device *machine_place(struct machine *m, unsigned i)
 void machine_raise(void *arg)
 {
 	ring(((struct machine_device *)arg)->line);
+}
+
+static void kick_later(struct vdev *dev, unsigned q)
+{
+	ring(((struct machine_device *)dev->raise_arg)->kicks[q].fd);
 }
 
 static void on_kick(void *arg, uint32_t events)
@@ -262,6 +268,7 @@ int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
 		.line = -1 };
 	for (unsigned q = 0; q < VDEV_QUEUES_MAX; q++)
 		d->kicks[q] = (struct machine_kick){ .device = d, .fd = -1, .watch.fd = -1 };
+	dev->later = kick_later;
 	m->device_count++; /* machine_done() closes what there is */
 	r = make_line(m, d->gsi, &d->line, e);
 	for (unsigned q = 0; r == 0 && q < dev->ops->queues; q++)
@@ -332,6 +339,13 @@ int machine_arm(struct machine *m, struct err *e)
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		if (!m->vcpus[i].has_thread)
 			r = vcpu_start(&m->vcpus[i], e);
+	pthread_mutex_lock(&m->lock);
+	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
+		while (!m->vcpus[i].guarded)
+			pthread_cond_wait(&m->changed, &m->lock);
+	if (r == 0 && m->end != MACHINE_RUNS)
+		r = err_say(e, EIO, "%s", m->why);
+	pthread_mutex_unlock(&m->lock);
 	return r;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "tier/vm/boot/boot.h"
+#include "tier/vm/cputemplate.h"
 #include "tier/vm/watches.h"
 #include "tier/vm/gmem.h"
 #include "tier/vm/i8042.h"
@@ -30,6 +31,7 @@ struct vcpu {
 	pthread_t thread;
 	bool has_thread;
 	enum vcpu_state state; /* under the machine's lock */
+	bool guarded;          /* its thread has done what it must before the guest runs */
 	bool half_done;        /* an exit whose second half the next run has to do */
 };
 
@@ -86,7 +88,8 @@ struct machine {
 	struct machine_exits exits;
 
 	void (*console)(void *arg, uint8_t byte);
-	void *console_arg;
+	int (*guard)(void *arg, struct err *e);
+	void *arg;
 	struct serial serial;
 	struct i8042 keyboard;
 	int serial_line, keyboard_line, genid_line;
@@ -104,9 +107,12 @@ struct machine_config {
 	/* With GMEM_COPY: a file of memory_bytes, mapped privately; borrowed, never to change. */
 	int memory_file;
 	unsigned cpus;
+	enum cpu_template cpu;
 	bool plain_fpu; /* hide XSAVE and what needs it: for emulators that get it wrong */
 	/* A byte on the console; must not block. NULL: dropped. */
 	void (*console)(void *arg, uint8_t byte);
+	/* The first that each vCPU's thread does: lock itself up. NULL: nothing. */
+	int (*guard)(void *arg, struct err *e);
 	void *arg;
 };
 
@@ -120,7 +126,8 @@ void machine_raise(void *arg);
 struct machine_device *machine_place(struct machine *m, unsigned i);
 /* Loads the kernel and sets the first CPU; fills in the request's devices and CPUs. */
 int machine_boot(struct machine *m, struct boot_request *q, struct err *e);
-/* Makes the vCPUs' threads, which wait; so that a filter that makes none can be loaded. */
+/* Makes the vCPUs' threads, which guard themselves and wait; so that a filter that makes none can
+ * be loaded. */
 int machine_arm(struct machine *m, struct err *e);
 /* Starts the vCPUs and serves the devices until the machine ends; its exit tells in m->end. */
 int machine_run(struct machine *m, struct err *e);
@@ -155,7 +162,8 @@ int machine_log_dirty(struct machine *m, struct err *e);
 int machine_collect_dirty(struct machine *m, struct err *e);
 
 /* cpuid.c: what CPU @index of @count sees, made from what KVM offers. */
-int cpuid_read(int kvm, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e);
+int cpuid_read(int kvm, enum cpu_template template, bool plain_fpu, struct kvm_cpuid2 **ret,
+	struct err *e);
 int cpuid_set(
 	int vcpu, const struct kvm_cpuid2 *offered, unsigned index, unsigned count, struct err *e);
 /* bus.c: an access of the guest. False: the guest asked for the end. */

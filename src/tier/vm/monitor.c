@@ -28,7 +28,9 @@
 #include "tier/vm/console.h"
 #include "tier/vm/control.h"
 #include "tier/vm/machine.h"
+#include "tier/vm/virtio/balloon.h"
 #include "tier/vm/virtio/block.h"
+#include "tier/vm/virtio/net.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
 #include "tier/vm/vm.h"
@@ -43,6 +45,8 @@ struct monitor {
 	struct block block, mount_blocks[VM_MOUNTS_MAX];
 	struct rng rng;
 	struct vsock vsock;
+	struct balloon balloon;
+	struct net net;
 	int channel; /* -1: the agent has it */
 	int keeper;  /* the same */
 	struct control control;
@@ -70,6 +74,12 @@ static void must(struct monitor *m, int r, struct err *e)
 static void on_console(void *arg, uint8_t byte)
 {
 	console_byte(&((struct monitor *)arg)->console, byte);
+}
+
+static int guard_cpu(void *arg, struct err *e)
+{
+	(void)arg;
+	return filter_load(FILTER_CPU, e);
 }
 
 /* The agent calls, once on each of two ports. Nothing else of the host has one. */
@@ -125,6 +135,19 @@ static void add_mounts(struct monitor *m)
 	}
 }
 
+static void add_card(struct monitor *m)
+{
+	uint8_t mac[NET_MAC_BYTES];
+	struct err e = { 0 };
+
+	tap_mac(m->v->box.plan->id, mac);
+	must(m,
+		net_init(&m->net, m->v->tap, mac, &m->machine.events, &m->machine.mem,
+			machine_raise, next_place(m), &e),
+		&e);
+	add_device(m, &m->net.dev);
+}
+
 static void make_machine(struct monitor *m)
 {
 	const struct plan *plan = m->v->box.plan;
@@ -135,8 +158,10 @@ static void make_machine(struct monitor *m)
 		.memory_kind = copy ? GMEM_COPY : GMEM_ANON,
 		.memory_file = copy ? plan->from->memory : -1,
 		.cpus = copy ? m->v->from.cpus : cpus_of(plan),
+		.cpu = m->v->cpu,
 		.plain_fpu = m->v->plain_fpu,
 		.console = on_console,
+		.guard = guard_cpu,
 		.arg = m };
 	struct gmem *mem = &m->machine.mem;
 	struct err e = { 0 };
@@ -144,6 +169,11 @@ static void make_machine(struct monitor *m)
 	must(m, machine_create(&m->machine, &c, &e), &e);
 	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
 	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
+	if (plan->limits.io_bytes_s || plan->limits.io_ops_s)
+		must(m,
+			block_limit(&m->block, plan->limits.io_bytes_s, plan->limits.io_ops_s,
+				&m->machine.events, &e),
+			&e);
 	add_device(m, &m->block.dev);
 	rng_init(&m->rng, mem, machine_raise, next_place(m));
 	add_device(m, &m->rng.dev);
@@ -151,6 +181,10 @@ static void make_machine(struct monitor *m)
 		next_place(m));
 	add_device(m, &m->vsock.dev);
 	add_mounts(m);
+	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
+	add_device(m, &m->balloon.dev);
+	if (m->v->tap >= 0)
+		add_card(m);
 }
 
 static void load_guest(struct monitor *m)
@@ -168,7 +202,11 @@ static void load_guest(struct monitor *m)
 		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.pids=%u "
 		"ward.host=%s",
 		(unsigned long long)plan->limits.disk_bytes, plan->limits.pids, plan->hostname);
+	size_t len = strlen(line);
 
+	if (r == 0 && plan->tap)
+		r = str_fmt(line + len, sizeof(line) - len, " ward.net=%s",
+			plan->tap_addr ? plan->tap_addr : "up");
 	if (r < 0)
 		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);
 	must(m, machine_boot(&m->machine, &q, &e), &e);
@@ -318,7 +356,7 @@ void monitor_main(struct box *box, int channel)
 	box_forget_arguments(v->box.plan);
 	trail_begin(m->trail, STEP_SECCOMP);
 	must(m, machine_arm(&m->machine, &e), &e);
-	must(m, filter_load(&e), &e);
+	must(m, filter_load(FILTER_DEVICES, &e), &e);
 	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
 	if (!m->ready)

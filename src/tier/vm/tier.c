@@ -124,7 +124,7 @@ static int vm_prepare(
 	box_init(&v->box, &tier_vm, plan);
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = -1;
+	v->kvm = v->kernel = v->initrd = v->root = v->tap = -1;
 	v->control = v->keeper = v->control_end = v->keeper_end = -1;
 	memset(v->mounts, -1, sizeof(v->mounts));
 	v->outer = *plan;
@@ -138,6 +138,8 @@ static int vm_prepare(
 		r = open_kvm(&v->kvm, e);
 	if (r == 0 && !plan->from)
 		r = open_kernel(v, e);
+	if (r == 0 && plan->cpu_template && cpu_template_find(plan->cpu_template, &v->cpu) < 0)
+		r = err_say(e, EINVAL, "there is no CPU template '%s'", plan->cpu_template);
 	if (r < 0) {
 		vm_stop(&v->box);
 		return r;
@@ -186,8 +188,9 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 		return r;
 	box->fds.oom = take_fd(&v->cg.oom);
 	trail_begin(trail, STEP_TREE);
-	if (v->state && box->plan->mount_count)
-		return err_say(e, EOPNOTSUPP, "what goes on from a snapshot takes no --mount");
+	if (v->state && (box->plan->mount_count || box->plan->tap))
+		return err_say(e, EOPNOTSUPP,
+			"what goes on from a snapshot takes no --mount and no --tap");
 	if (v->state) {
 		memcpy(v->image, v->from.image, sizeof(v->image));
 		r = rootfs_reopen(box->plan->state_dir, v->image, &v->root, e);
@@ -198,6 +201,8 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 		if (r == 0)
 			r = initramfs_make(v->kernel_dir, box->plan, &v->initrd, e);
 	}
+	if (r == 0 && box->plan->tap)
+		r = tap_open(box->plan->tap, &v->tap, e);
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
@@ -232,6 +237,7 @@ static void vm_stop(struct box *box)
 	free(v->state);
 	for (int i = 0; i < VM_MOUNTS_MAX; i++)
 		close_if(v->mounts[i]);
+	close_if(v->tap);
 	box_done(box);
 	free(v);
 }

@@ -278,7 +278,14 @@ static void *vcpu_main(void *arg)
 	struct vcpu *v = arg;
 	struct machine *m = v->machine;
 
+	struct err e = { 0 };
+	int failed = m->guard ? m->guard(m->arg, &e) : 0;
+
 	pthread_mutex_lock(&m->lock);
+	if (failed < 0)
+		end_machine(m, MACHINE_FAILED, e.msg, v->index);
+	v->guarded = true;
+	pthread_cond_broadcast(&m->changed);
 	while (wait_to_run(v)) {
 		int r;
 

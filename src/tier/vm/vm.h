@@ -2,10 +2,13 @@
 #ifndef WARD_TIER_VM_VM_H
 #define WARD_TIER_VM_VM_H
 
+#include <linux/filter.h>
+
 #include "base/buf.h"
 #include "base/limits.h"
 #include "tier/cgroup.h"
 #include "tier/tier_impl.h"
+#include "tier/vm/cputemplate.h"
 #include "tier/vm/snapfile.h"
 
 enum {
@@ -33,7 +36,9 @@ struct vmbox {
 	struct plan outer;           /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root, mounts[VM_MOUNTS_MAX];
-	bool plain_fpu; /* the CPU template says so */
+	int tap; /* -1: no network card */
+	enum cpu_template cpu;
+	bool plain_fpu; /* the kernel's own template says so */
 	char kernel_dir[WARD_PATH_MAX];
 	char image[ROOTFS_KEY_BYTES + 1]; /* which image @root is */
 	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
@@ -70,8 +75,17 @@ int mounts_open(const struct plan *plan, int ret_fds[VM_MOUNTS_MAX], struct err 
 /* What ward-init reads: for each "ro" or "overlay", "dir" or "file", and a path; all end in NUL. */
 int mounts_list(const struct plan *plan, struct buf *b, struct err *e);
 
-/* filter.c: for all threads, for good. And how many host calls it leaves. */
-int filter_load(struct err *e);
+/* tap.c: the tap @name, which must be there already; and the card's address in sandbox @id. */
+int tap_open(const char *name, int *ret_fd, struct err *e);
+void tap_mac(const char *id, uint8_t ret[6]);
+
+/* filter.c: what the calling thread may ask of the host from now on, for good. */
+enum filter_thread { FILTER_DEVICES = 1, FILTER_CPU = 2 };
+enum { FILTER_CODE_MAX = 256 };
+int filter_load(enum filter_thread who, struct err *e);
+/* The same as a program, for a test: how many instructions. */
+unsigned filter_make(enum filter_thread who, struct sock_filter ret[FILTER_CODE_MAX]);
+/* Host calls that any of the threads may make. */
 unsigned filter_calls(void);
 
 /* steer.c: ward's hand on the monitor and the agent. */

@@ -403,14 +403,17 @@ static void receive(struct vsock *s)
 static void work_tx(struct vsock *s)
 {
 	struct virtq *q = &s->dev.queues[QUEUE_TX];
-	int r;
+	unsigned count = 0;
+	bool over = false;
+	int r = 0;
 
 	do {
-		while ((r = virtq_pop(q, &s->chain)) > 0) {
+		while (!over && (r = virtq_pop(q, &s->chain)) > 0) {
 			receive(s);
 			virtq_push(q, s->chain.head, 0);
+			over = vdev_had_turn(&s->dev, QUEUE_TX, ++count);
 		}
-	} while (r == 0 && virtq_rearm(q));
+	} while (r == 0 && !over && virtq_rearm(q));
 	vdev_tell(&s->dev, q);
 	if (r < 0)
 		vdev_stop(&s->dev, q->broken);
