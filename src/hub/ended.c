@@ -116,6 +116,7 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 	say_end(sb, r, failed);
 	sandbox_move(sb, failed ? HUB_FAILED : HUB_STOPPED, NULL, "%s%s%s", r->cause,
 		r->detail[0] ? ": " : "", r->detail);
+	hub->audit_lines++; /* its supervisor's own */
 	tenant_release(sb);
 	if (written)
 		remove_record(hub, sb->id);

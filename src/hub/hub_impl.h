@@ -232,7 +232,8 @@ struct hub {
 	struct loop_later pools_later;
 	struct sandbox *sample_next;
 	uint64_t pruned_ms;
-	struct loop_job *sweep_job, *checkpoint_job;
+	struct loop_job *sweep_job, *checkpoint_job, *audit_job;
+	unsigned audit_lines; /* written, and perhaps not on the disk yet */
 	void (*stopped)(void *arg);
 	void *stopped_arg;
 	uint64_t refilled_ms; /* a pool began one */

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "hub/hub_impl.h"
+#include "hub/network.h"
 
 /* Finds the sandbox and makes the call; with NULL in @ret_sb the call has failed already. */
 static struct hub_call *begin(struct hub *hub, const struct hub_caller *who, const char *id,
@@ -398,6 +399,10 @@ struct hub_call *hub_set_network(struct hub *hub, const struct hub_caller *who, 
 		return call;
 	if (sb->state == HUB_STOPPING || sb->state == HUB_CREATING)
 		return refuse(call, HUB_NOT_FOUND, "is not running");
+	if (network_check(net, &f) < 0) {
+		call_done(call, &f, false);
+		return call;
+	}
 	config_for(hub->config, sb->template_used, &says, &by);
 	if (says.net == NET_HOST && !sb->network.view.deny_internet &&
 		(net->deny_internet || net->allow_out || net->deny_out))

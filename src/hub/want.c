@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "hub/key.h"
 #include "hub/mounts.h"
+#include "hub/network.h"
 #include "hub/want.h"
 
 int timeout_check(
@@ -200,6 +201,8 @@ static int check_all(struct hub *hub, struct want *w, struct hub_fail *f)
 		return r;
 	config_for(hub->config, w->used, &w->says, &w->tier_by);
 	r = check_env(w->req, f);
+	if (r == 0)
+		r = network_check(&w->req->network, f);
 	if (r == 0)
 		r = timeout_check(hub, w->req->timeout_ms, w->says.timeout_ms, &w->timeout_ms, f);
 	if (r == 0)

@@ -153,10 +153,19 @@ def test_attacks_on_the_tier_itself(ward):
     lines = dict(line.rsplit(": ", 1) for line in done.stdout.splitlines() if ": " in line)
     assert done.stdout.endswith("still here\n") and done.returncode == 0, done.stderr
     for name in ("old door", "x32 numbers", "into the shim", "forged calls", "everywhere in the shim", "stolen hello", "spoiled frames",
-                 "changed own parts", "old page", "machinery", "copies into everything", "racing arguments", "native descriptors"):
+                 "changed own parts", "old page", "machinery", "copies into everything", "racing arguments", "native descriptors",
+                 "change the age", "forged answers", "without table"):
         assert lines[name] == "0", lines
     for name in ("without shim", "over the shim", "without slots", "forged frame", "bad stack", "fast door"):
         assert lines[name].startswith("signal"), lines
+
+
+@pytest.mark.parametrize("fast", ["off", "place", None])
+def test_answers_in_place_can_be_turned_off(ward, fast):
+    env = {k: v for k, v in os.environ.items() if k != "WARD_KERNEL_FAST"} | ({"WARD_KERNEL_FAST": fast} if fast else {})
+    done = ward(*KERNEL, "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_hostile", "not in place", env=env)
+    new = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 11)
+    assert done.returncode == 0 and f"not in place: {0 if new and fast != 'off' else 1}\n" in done.stdout, done.stdout
 
 
 def first_process(process):

@@ -229,6 +229,7 @@ def test_why(ward, serve):
     d.request("DELETE", f"/sandboxes/{box}")
     text = ward("why", box).stdout
     assert "stopped" in text and "killed-by-operator" in text
+    assert re.search(r"^  events    \d+$", text, re.M) and re.search(r"^    \S+  running +the sandbox is ready$", text, re.M)
     story = json.loads(ward("why", box, "--json").stdout)
     assert [s["to"] for s in story["steps"]] == ["creating", "running", "stopping", "stopped"]
     assert story["end"]["cause"] == "killed-by-operator" and story["end"]["report"]["version"] == 1

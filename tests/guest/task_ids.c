@@ -395,3 +395,19 @@ CASE(own_tables)
 {
 	in_child(own_tables);
 }
+
+static int other_files(void)
+{
+	put("secret", "x");
+	chmod("secret", 0600);
+	R(syscall(SYS_setfsuid, 1000));
+	OK(open("secret", O_RDONLY));
+	R(syscall(SYS_setfsuid, 0));
+	OK(open("secret", O_RDONLY));
+	return 0;
+}
+
+CASE(fsuid_and_capabilities)
+{
+	in_child(other_files);
+}

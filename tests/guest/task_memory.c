@@ -348,3 +348,16 @@ CASE(a_user_locks_little)
 {
 	as_user(65534, 65534, lock_much);
 }
+
+CASE(private_map_of_a_memory_file)
+{
+	int fd = (int)syscall(SYS_memfd_create, "m", 2 /* MFD_ALLOW_SEALING */);
+	char *p;
+
+	NEED(ftruncate(fd, 8192));
+	NEED(pwrite(fd, "abc", 3, 0));
+	p = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, fd, 0);
+	B(p != MAP_FAILED && memcmp(p, "abc", 3) == 0);
+	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	B(p != MAP_FAILED && (p[0] = 'x') == 'x');
+}

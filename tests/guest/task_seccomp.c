@@ -57,6 +57,32 @@ static void strict_exit(void)
 	syscall(SYS_exit, 7);
 }
 
+/* Asked so often that somebody may have the answer at hand; then a filter wants to see it too. */
+static void hot_then_filtered(void)
+{
+	static const struct sock_filter code[] = { LOAD_NR, ON(SYS_getppid, SECCOMP_RET_ERRNO | 55),
+		ON(SYS_access, SECCOMP_RET_ERRNO | 56), PASS };
+	int same = 0, missing = 0;
+	pid_t parent = getppid();
+
+	for (int i = 0; i < 2000; i++) {
+		same += getppid() == parent;
+		missing += access("/no/such/file", F_OK) < 0 && errno == ENOENT;
+	}
+	printf("%d %d\n", same, missing);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	printf("%d\n", INSTALL(code));
+	same = getppid() == -55; /* a call that cannot fail: no errno */
+	errno = 0;
+	missing = access("/no/such/file", F_OK) == -1 && errno == 56;
+	printf("%d %d\n", same, missing);
+}
+
+CASE(hot)
+{
+	child("hot", hot_then_filtered);
+}
+
 CASE(strict)
 {
 	child("another call", strict_pid);

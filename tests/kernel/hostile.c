@@ -28,6 +28,8 @@
 #define SHIM 0x100000UL
 #define SHIM_LEN 0x3000UL
 #define SLOTS 0x7d0000000000UL
+#define TABLE 0x50f0000UL
+#define AGE 0x50ff000UL
 
 static void nothing(int sig)
 {
@@ -627,6 +629,57 @@ static int native_descriptors(void)
 	return read(fd, &c, 1) == -1 && errno == EBADF ? 0 : 2;
 }
 
+/* Answers in place: is the site changed after it was used often? (Not an attack.) */
+static int ask_often(void)
+{
+	char b[8];
+	const unsigned char *site;
+	long r = 0;
+
+	for (int i = 0; i < 50; i++) {
+		__asm__ volatile("lea 1f(%%rip), %1\n"
+				 "1: mov $89, %%eax\n"
+				 "syscall\n"
+				 : "=&a"(r), "=&r"(site)
+				 : "D"("/"), "S"(b), "d"(8L)
+				 : "rcx", "r11", "memory");
+	}
+	return r == -EINVAL ? site[0] != 0xff : 2;
+}
+
+static int change_the_age(void)
+{
+	ask_often();
+	return mprotect((void *)AGE, 4096, PROT_READ | PROT_WRITE) == 0;
+}
+
+/* Whatever lies there is the guest's own trouble. */
+static int forged_answers(void)
+{
+	unsigned seed = 1;
+
+	for (int round = 0; round < 20; round++) {
+		pid_t p = fork();
+
+		if (!p) {
+			ask_often();
+			for (unsigned long at = TABLE + 0x400; at < AGE; at++) {
+				seed = seed * 1103515245 + 12345 + (unsigned)round;
+				*(volatile unsigned char *)at = (unsigned char)(seed >> 16);
+			}
+			_exit(ask_often());
+		}
+		waitpid(p, NULL, 0);
+	}
+	return getpid() > 1 ? 0 : 1;
+}
+
+static int without_table(void)
+{
+	munmap((void *)TABLE, AGE + 4096 - TABLE);
+	return ask_often() == 1 ? 0 : 1;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -651,14 +704,21 @@ static const struct {
 	{ "copies into everything", copies_into_everything },
 	{ "racing arguments", racing_arguments },
 	{ "native descriptors", native_descriptors },
+	{ "change the age", change_the_age },
+	{ "forged answers", forged_answers },
+	{ "without table", without_table },
+	{ "not in place", ask_often },
 };
 
-int main(void)
+/* All, or the one that is named. */
+int main(int argc, char **argv)
 {
 	for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
 		pid_t p;
 		int st = -1;
 
+		if (argc > 1 && strcmp(argv[1], attempts[i].name))
+			continue;
 		fflush(stdout);
 		p = fork();
 		if (!p)

@@ -4,8 +4,9 @@
  *
  * Owns:  the list. Everything else kills the process, and with it the machine.
  * Rules: loaded last, by each thread for itself, when every thread, file and mapping that is needed
- *        exists: so no clone, no open, no socket, no executable memory. The thread of a vCPU runs
- *        the guest and answers for registers; all work for the guest is the device thread's.
+ *        exists: so no clone, no open, no socket, no executable memory; of ioctl what reads the
+ *        state of the machine, for snapshots. The thread of a vCPU runs the guest and answers for
+ *        registers; all work for the guest is the device thread's.
  */
 #include <errno.h>
 #include <fcntl.h>

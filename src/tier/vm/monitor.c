@@ -180,9 +180,9 @@ static void make_machine(struct monitor *m)
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
 	add_device(m, &m->vsock.dev);
-	add_mounts(m);
 	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
 	add_device(m, &m->balloon.dev);
+	add_mounts(m);
 	if (m->v->tap >= 0)
 		add_card(m);
 }

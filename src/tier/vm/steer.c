@@ -27,7 +27,7 @@
 #include "tier/vm/control.h"
 #include "tier/vm/vm.h"
 
-enum { NEWS_MS = 10000, HOLD_MS = 8000, TURN_MS = 20 };
+enum { NEWS_MS = 15000, HOLD_MS = 10000, TURN_MS = 20 };
 
 /* What the caller does while it waits. */
 struct meanwhile {

@@ -84,6 +84,7 @@ static bool parse(char *s, struct line *l)
 static bool is_ours(const struct line *l)
 {
 	return (l->from >= SHIM_BASE && l->from < SHIM_BASE + 16 * SHIM_SIZE) ||
+	       (l->from >= PLACE_BASE && l->from < PLACE_BASE + PLACE_SIZE) ||
 	       (l->from >= SLOT_BASE && l->from < SLOT_BASE + SLOT_SIZE * SLOT_COUNT);
 }
 
@@ -225,7 +226,7 @@ int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range 
 
 		if (!parse(s, &l) || is_ours(&l) || str_eq(l.name, "[vsyscall]"))
 			continue;
-		one = (struct proc_range){ l.from, l.to, l.perms[0] == 'r',
+		one = (struct proc_range){ l.from, l.to, l.perms[0] == 'r', l.perms[1] == 'w',
 			t->mm->stack_top > l.from && t->mm->stack_top <= l.to };
 		r = fn(arg, &one);
 	}

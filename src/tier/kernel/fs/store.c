@@ -160,10 +160,11 @@ int store_open(struct inode *i, bool write)
 
 int store_reopen(struct inode *i)
 {
-	int fd = i->sb->k->store < 0 ? fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3)
-				     : open_store(i, O_RDONLY);
+	/* A memory file has no name to be opened by. */
+	bool copy = i->sb->k->store < 0 || node_of(i)->is_memfd;
+	int fd = copy ? fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3) : open_store(i, O_RDONLY);
 
-	return fd < 0 && i->sb->k->store < 0 ? -errno : fd;
+	return fd < 0 && copy ? -errno : fd;
 }
 
 /* Nobody has it open: what can be opened again by name is closed. */

@@ -70,13 +70,17 @@ SYSCALL3(getresgid, gva_t, r, gva_t, e, gva_t, s)
 	return put3(task, (gva_t[]){ r, e, s }, (uint32_t[]){ c->gid, c->egid, c->sgid });
 }
 
+enum { SECBIT_NO_FIXUP = 1 << 2, SECBIT_KEEP = 1 << 4 };
+
 /* What leaving or becoming root does to capabilities. */
 static void fix_caps(const struct cred *old, struct cred *c)
 {
 	bool had = !old->uid || !old->euid || !old->suid;
 	bool has = !c->uid || !c->euid || !c->suid;
 
-	if (had && !has && !(c->securebits & 16 /* KEEP_CAPS */))
+	if (c->securebits & SECBIT_NO_FIXUP)
+		return;
+	if (had && !has && !(c->securebits & SECBIT_KEEP))
 		c->cap_permitted = c->cap_effective = 0;
 	if (had && !has)
 		c->cap_ambient = 0;
@@ -84,6 +88,22 @@ static void fix_caps(const struct cred *old, struct cred *c)
 		c->cap_effective = 0;
 	if (old->euid && !c->euid)
 		c->cap_effective = c->cap_permitted;
+}
+
+/* What only files are about, by bit. */
+#define CAPS_FS                                                                                    \
+	(1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |              \
+		1ULL << CAP_FOWNER | 1ULL << CAP_FSETID | 1ULL << CAP_LINUX_IMMUTABLE |            \
+		1ULL << CAP_MKNOD | 1ULL << CAP_MAC_OVERRIDE)
+
+static void fix_fs_caps(uint32_t old, struct cred *c)
+{
+	if (c->securebits & SECBIT_NO_FIXUP)
+		return;
+	if (!old && c->fsuid)
+		c->cap_effective &= ~CAPS_FS;
+	if (old && !c->fsuid)
+		c->cap_effective |= c->cap_permitted & CAPS_FS;
 }
 
 static long set_uids(struct task *t, int64_t r, int64_t e, int64_t s, bool fs_too)
@@ -226,6 +246,7 @@ SYSCALL1(setfsuid, uint32_t, uid)
 	c = cred_copy(task->cred);
 	if (c) {
 		c->fsuid = uid;
+		fix_fs_caps(old, c);
 		cred_unref(task->cred);
 		task->cred = c;
 	}

@@ -20,6 +20,7 @@
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -48,6 +49,7 @@ static long run_native(struct task *t, int64_t nr, const uint64_t a[6])
 
 enum {
 	ADVICE_POPULATE_READ = 22,
+	ADVICE_POPULATE_WRITE = 23,
 	MCL_ONFAULT_ = 4,
 	MCL_ALL = MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT_,
 	LOCK_ON_FAULT = 1,
@@ -57,7 +59,7 @@ enum {
 /* Does [from, to) have holes, and can all of it be read? */
 struct cover {
 	uint64_t from, to;
-	bool hidden;
+	bool unreadable, unwritable, hidden;
 };
 
 static int cover_one(void *arg, const struct proc_range *r)
@@ -68,7 +70,9 @@ static int cover_one(void *arg, const struct proc_range *r)
 		return 0;
 	if (r->from > c->from)
 		return -ENOMEM;
-	c->hidden |= !r->readable;
+	c->unreadable |= !r->readable;
+	c->unwritable |= !r->writable;
+	c->hidden |= !r->readable && !r->writable;
 	c->from = r->to;
 	return c->from >= c->to;
 }
@@ -148,9 +152,13 @@ static long lock_range(struct task *t, uint64_t addr, uint64_t len, bool populat
 	r = lock_book(t, from, to);
 	if (r < 0 || !populate || !t->host)
 		return r;
-	return c.hidden ? -ENOMEM
-			: run_native(t, SYS_madvise,
-				  (uint64_t[]){ from, to - from, ADVICE_POPULATE_READ, 0, 0, 0 });
+	if (c.hidden)
+		return -ENOMEM;
+	if (c.unreadable && c.unwritable)
+		return 0; /* some of each: they come in when they are used */
+	return run_native(t, SYS_madvise,
+		(uint64_t[]){ from, to - from,
+			c.unreadable ? ADVICE_POPULATE_WRITE : ADVICE_POPULATE_READ, 0, 0, 0 });
 }
 
 /* The highest gap that has room for @len, so that we know the place before the host maps there. */
@@ -212,9 +220,16 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 	struct file *f;
 	int r;
 
-	if (flags & MAP_ANONYMOUS) { /* only huge pages arrive, there are none; or locked ones */
-		if ((flags & MAP_HUGETLB) || !(flags & MAP_LOCKED))
+	if ((flags & MAP_FIXED) && place_is_hit(addr, len) && !task->mm->place_off &&
+		place_undo(task) < 0)
+		return -ENOMEM;
+	if (flags & MAP_ANONYMOUS) {
+		if (flags & MAP_HUGETLB) /* there are none */
 			return -ENOMEM;
+		if (!(flags & MAP_LOCKED)) {
+			task->call.go_native = true;
+			return 0;
+		}
 		return len ? map_locked(task, (uint64_t[]){ addr, len, prot, flags, ~0ULL, 0 })
 			   : -EINVAL;
 	}

@@ -17,6 +17,7 @@
 #include <sys/times.h>
 
 #include "base/str.h"
+#include "tier/kernel/io/timers.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
@@ -107,7 +108,7 @@ static long set_limit(struct task *t, struct proc *p, unsigned what, const struc
 	if (what == RLIMIT_NOFILE && n->rlim_max > GUEST_FDS_MAX)
 		return -EPERM;
 	*old = *n;
-	return 0;
+	return what == RLIMIT_CPU ? timers_cpu_limit(p) : 0;
 }
 
 SYSCALL4(prlimit64, int, pid, unsigned, what, gva_t, unew, gva_t, uold)

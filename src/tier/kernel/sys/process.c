@@ -19,6 +19,7 @@
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
@@ -147,6 +148,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
+	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
+		place_many(t);
 	n = task_clone(t, q->flags);
 	if (!n)
 		return -EAGAIN;

@@ -13,6 +13,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/trap/place.h"
 
 enum {
 	FLAGS_OK =
@@ -52,6 +53,7 @@ long seccomp_set_strict(struct task *task)
 	if (task->filters)
 		return -EINVAL;
 	task->seccomp_strict = true;
+	place_shut(task);
 	return 0;
 }
 
@@ -83,6 +85,8 @@ long seccomp_set_filter(struct task *task, unsigned flags, gva_t uprog)
 	if (r == 0)
 		r = seccomp_add(task->filters, code, prog.len, &task->filters);
 	free(code);
+	if (r == 0)
+		place_shut(task);
 	if (r == 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC))
 		sync_threads(task);
 	return r;

@@ -16,6 +16,7 @@
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/trap/calls.h"
+#include "tier/kernel/trap/place.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
 #define PROTO_STUB(name) syscall_fn sys_##name;
@@ -168,6 +169,8 @@ static bool enter(struct task *t)
 	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
 
 	c->first = false;
+	if (!place_is_kept(c->nr, c->args))
+		place_change(t->k);
 	if (r == -ENOSPC)
 		t->k->report->disk_full = true;
 	if (t->state == TASK_DEAD)
@@ -200,6 +203,8 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
 	c->fetched = false;
 	c->map_fd = 0;
+	c->unsteady = false;
+	c->path[0] = '\0';
 	c->active = c->first = true;
 	if ((t->filters || t->seccomp_strict) && (nr < SHIM_CALL_FIRST || nr >= SHIM_CALL_END)) {
 		switch (seccomp_check(t, &c->ret)) {

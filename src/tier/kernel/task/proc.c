@@ -24,6 +24,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/trap/place.h"
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
 {
@@ -114,6 +115,7 @@ void mm_unref(struct mm *mm)
 	free(mm->fake_base);
 	free(mm->slots);
 	mm_unlock_all(mm);
+	place_free(mm->place);
 	free(mm);
 }
 
@@ -131,6 +133,9 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->locks = NULL; /* a child's memory is not locked */
 	mm->lock_count = 0;
 	mm->lock_future = false;
+	mm->place = place_copy(from->place);
+	/* Without its books nobody could tell which of its sites are in use. */
+	mm->place_off |= from->place && !mm->place;
 	mm->exe_path = from->exe_path ? strdup(from->exe_path) : NULL;
 	if (mm->exe)
 		file_ref(mm->exe);
@@ -448,6 +453,7 @@ struct task *task_clone(struct task *t, uint64_t flags)
 			return NULL;
 		}
 		inherit_proc(p, t->proc);
+		timers_cpu_limit(p);
 		ipc_proc_forked(t->proc, p);
 		p->parent = flags & CLONE_PARENT ? t->proc->parent : t->proc;
 		if (!p->parent)
@@ -713,6 +719,7 @@ void proc_exit(struct proc *p, int status)
 		return;
 	p->exiting = true;
 	p->wait_status = status;
+	place_change(p->k); /* its children get another parent */
 	for (struct task *t = p->tasks; t; t = next) {
 		next = t->next;
 		if (p->task_count == 1 && t->state != TASK_DEAD) {

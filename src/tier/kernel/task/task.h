@@ -69,6 +69,10 @@ struct mm {
 	bool lock_future; /* mlockall: all that comes, too */
 	uint8_t *slots;   /* the engine's: one byte per slot of the shim */
 	unsigned slot_next;
+	struct place *place; /* the engine's: call sites, or NULL */
+	bool place_off;      /* the table is not there: the program has something else there */
+	bool place_shut;     /* a filter inside is to see every call: no more answers */
+	bool place_many;     /* has had threads: no more answers by path */
 };
 
 /* One system call in flight: see task/wait.h. */
@@ -96,6 +100,8 @@ struct call {
 	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
 	int map_at;     /* ordered, with map_fd: at this number instead */
 	bool ordered;   /* an order lies in the slot: kick */
+	bool unsteady;  /* its path led where names come and go by themselves */
+	char path[160]; /* what it was about, when it was short: for trap/place.h */
 };
 
 /* The handler that runs next: task/deliver.h. */

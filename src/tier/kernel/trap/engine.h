@@ -14,6 +14,7 @@
  * kernel sees only struct engine_ops. All under the kernel lock, except what a section's end sends.
  */
 enum { PIDFD_INFO_BYTES = 80 /* struct pidfd_info, with room for what is newer */ };
+#define PROCMAP_QUERY_ _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 104) /* since Linux 6.11 */
 enum { BLANKS_READY = 2, OUT_MAX = 64, HOST_HASH = 1024 };
 
 /* A listener, and the thread that reads it. Everybody who was forked without exec shares one. */

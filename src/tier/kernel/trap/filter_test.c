@@ -93,7 +93,7 @@ static bool in_list(const uint16_t *list, size_t n, int nr)
 /* Anywhere, with whatever arguments. */
 static const uint16_t anywhere[] = { SYS_mprotect, SYS_munmap, SYS_brk, SYS_sched_yield, SYS_mremap,
 	SYS_msync, SYS_mincore, SYS_madvise, SYS_futex, SYS_set_robust_list, SYS_membarrier,
-	SYS_rseq };
+	SYS_rseq, 449 /* futex_waitv */ };
 /* From the shim's page, with whatever arguments. */
 static const uint16_t from_shim[] = { SYS_mmap, SYS_exit, SYS_sigaltstack, SYS_exit_group,
 	SYS_close_range };
@@ -165,6 +165,7 @@ static void arguments_of_a_guest(void **state)
 		{ SYS_mmap, 0x401000, { 0, 1, 7, MAP_PRIVATE, 3, 0 }, NO },
 		{ SYS_mmap, 0x401000, { 0, 1, 7, MAP_PRIVATE | 0x2000000000ULL, 3, 0 }, NO },
 		{ SYS_mmap, 0x401000, { 0, 1, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB }, NO },
+		{ SYS_mmap, 0x401000, { 0, 1, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED }, NO },
 		{ SYS_mmap, SHIM_BASE, { 0, 1, 7, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB }, NO },
 		{ SYS_mmap, SHIM_BASE, { 0, 1, 7, MAP_SHARED, 3, 0 }, YES },
 		{ SYS_clone, 0x401000, { CLONE_VM | CLONE_THREAD | CLONE_SIGHAND }, NO },
@@ -227,14 +228,15 @@ static const uint16_t jail_calls[] = { SYS_read, SYS_write, SYS_close, SYS_fstat
 	SYS_nanosleep, SYS_sendfile, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg,
 	SYS_shutdown, SYS_exit, SYS_fcntl, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_fchmod,
 	SYS_umask, SYS_getrlimit, SYS_sysinfo, SYS_fstatfs, SYS_gettid, SYS_fgetxattr, SYS_futex,
-	SYS_sched_getaffinity, SYS_getdents64, SYS_restart_syscall, SYS_fadvise64,
-	SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_exit_group, SYS_tgkill,
-	SYS_openat, SYS_mkdirat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_linkat,
-	SYS_symlinkat, SYS_readlinkat, SYS_set_robust_list, SYS_sync_file_range, SYS_utimensat,
-	SYS_epoll_ctl, SYS_epoll_pwait, SYS_timerfd_settime, SYS_fallocate, SYS_preadv, SYS_pwritev,
-	SYS_process_vm_readv, SYS_process_vm_writev, SYS_renameat2, SYS_getrandom, SYS_memfd_create,
-	SYS_membarrier, SYS_copy_file_range, SYS_preadv2, SYS_pwritev2, SYS_statx, SYS_rseq,
-	SYS_pidfd_send_signal, SYS_pidfd_open, SYS_openat2 };
+	SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_getdents64, SYS_restart_syscall,
+	SYS_fadvise64, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_exit_group,
+	SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_linkat,
+	SYS_symlinkat, SYS_readlinkat, SYS_set_robust_list, SYS_get_robust_list,
+	SYS_sync_file_range, SYS_utimensat, SYS_epoll_ctl, SYS_epoll_pwait, SYS_timerfd_settime,
+	SYS_fallocate, SYS_preadv, SYS_pwritev, SYS_process_vm_readv, SYS_process_vm_writev,
+	SYS_renameat2, SYS_getrandom, SYS_memfd_create, SYS_membarrier, SYS_copy_file_range,
+	SYS_preadv2, SYS_pwritev2, SYS_statx, SYS_rseq, SYS_pidfd_send_signal, SYS_pidfd_open,
+	SYS_openat2 };
 /* Only where a sanitizer is built in. */
 static const uint16_t sanitizer_calls[] = { SYS_sigaltstack, SYS_getpid, SYS_prctl, SYS_prlimit64,
 	SYS_pipe2, SYS_open, SYS_stat, SYS_readlink };

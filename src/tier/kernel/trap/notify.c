@@ -21,6 +21,7 @@
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
@@ -341,8 +342,10 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
 	t->call.ip = n->data.instruction_pointer;
-	if (call_begin(t, n->data.nr, args))
+	if (call_begin(t, n->data.nr, args)) {
+		place_seen(t, n->data.instruction_pointer);
 		finish(t);
+	}
 }
 
 static bool is_over(struct trap *trap)

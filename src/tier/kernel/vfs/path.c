@@ -162,6 +162,8 @@ int step_lookup(struct step *s, struct dentry **ret)
 	r = inode_permission(s->task, dir->inode, X_OK);
 	if (r < 0)
 		return r;
+	if (dir->sb->flags & SB_NO_CACHE)
+		s->task->call.unsteady = true;
 	if (dir->flags & DENTRY_DELETED)
 		return -ENOENT; /* a directory that was removed has no names, and gets none */
 	if (s->len > GUEST_NAME_MAX)
@@ -217,6 +219,7 @@ static int follow_magic(struct step *s, struct inode *link)
 	struct path to;
 	int r;
 
+	s->task->call.unsteady = true;
 	if (s->flags & LOOKUP_NO_MAGIC)
 		return -ELOOP;
 	if (s->flags & (LOOKUP_BENEATH | LOOKUP_IN_ROOT))
