@@ -344,7 +344,10 @@ void monitor_main(struct box *box, int channel)
 	must(m, enter_cgroups(v, &e), &e);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
-	must(m, control_init(&m->control, &m->machine, v->control_end, &e), &e);
+	must(m,
+		control_init(&m->control, &m->machine, v->control_end,
+			v->state ? v->box.plan->from->memory : -1, &e),
+		&e);
 	if (!v->state)
 		load_guest(m);
 	lock_down(m);
