@@ -116,9 +116,15 @@ static int read_snapshot(struct vmbox *v, struct err *e)
 static int vm_prepare(
 	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
-	struct vmbox *v = calloc(1, sizeof(*v));
+	struct vmbox *v;
 	int r;
 
+	if (plan->keep)
+		return err_say(e, EOPNOTSUPP,
+			"--keep is not supported by the vm tier: what a machine wrote ends with "
+			"it; use "
+			"--tier container");
+	v = calloc(1, sizeof(*v));
 	if (!v)
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&v->box, &tier_vm, plan);
