@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Runs the vm tier where the machine has no hardware virtualization: in an emulated one.
 
-    tests/vm/rig.py [--build DIR] [--quick] [CASE...]
+    tests/vm/rig.py [--build DIR] [--quick] [--kernel VMLINUX] [CASE...]
     tests/vm/rig.py --fetch
 
 An emulator plays a computer with AMD's virtualization (L1): Debian's kernel for clouds, a few programs,
 ward. In it, each case of tests/vm/cases runs with real KVM, all in one machine; --quick leaves out those
-whose first line says "# slow". Prints a line per case; the last line is "N passed, N failed". A case that
+whose first line says "# slow"; the guests' kernel is Debian's too, or VMLINUX. Prints a line per case; the last line is "N passed, N failed". A case that
 fails is tried once more, in a machine of its own, and told by name.
 
 The machine is made below DIR/vmrig. The packages are kept in ~/.cache/ward/vmrig (--fetch only gets them),
@@ -144,7 +144,7 @@ def make_template(top, busybox):
     (top / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n")
 
 
-def make_l1(work, build, packages, cases):
+def make_l1(work, build, packages, guest, cases):
     top = work / "l1"
     shutil.rmtree(top, ignore_errors=True)
     for d in ["bin", "usr/bin", "usr/sbin", "proc", "sys", "dev", "tmp", "m", "ward", "var/lib/ward", "etc", "root", "cases"]:
@@ -163,9 +163,9 @@ def make_l1(work, build, packages, cases):
     modules = packages / "lib/modules" / version
     for m in L1_MODULES:
         shutil.copy(modules / "kernel" / m, top / "m")
-    # The guests' kernel is the same one; this machine cannot try it.
-    run(build / "ward", "--state-dir", top / "var/lib/ward", "kernel", "use", "--untested", "--no-xsave", "--modules", modules,
-        packages / "boot" / f"vmlinuz-{version}")
+    # The guests' kernel is the same one if none was given; this machine cannot try it.
+    guest = [guest] if guest else ["--modules", modules, packages / "boot" / f"vmlinuz-{version}"]
+    run(build / "ward", "--state-dir", top / "var/lib/ward", "kernel", "use", "--untested", "--no-xsave", *guest)
     make_template(top / "tpl", busybox)
     for case in cases:
         shutil.copy(case, top / "cases")
@@ -183,7 +183,7 @@ def boot(work, kernel, seconds):
     """Runs the machine; the set of cases that passed, and what each other one said."""
     # A processor that others take away for a while must not look like a broken timer or clock.
     calm = "no_timer_check tsc=reliable nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
-    argv = ["nice", "-n", "10", "qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "EPYC,+svm", "-smp", "2", "-m", "2600",
+    argv = ["qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "EPYC,+svm", "-smp", "2", "-m", "2600",
             "-nographic", "-nodefaults", "-serial", "stdio", "-no-reboot", "-kernel", kernel, "-initrd", work / "l1.cpio",
             "-append", f"console=ttyS0 quiet panic=-1 mitigations=off {calm}"]
     passed, said, name, began = set(), {}, None, time.monotonic()
@@ -214,6 +214,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", default=ROOT / "build", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--kernel", type=pathlib.Path)
     parser.add_argument("--fetch", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
@@ -231,12 +232,12 @@ def main():
     unknown = set(args.cases) - set(cases)
     if unknown or not cases:
         sys.exit(f"vm rig: there is no case {', '.join(sorted(unknown)) or 'at all'} in tests/vm/cases")
-    kernel = make_l1(work, args.build.resolve(), packages, cases.values())
+    kernel = make_l1(work, args.build.resolve(), packages, args.kernel, cases.values())
     passed = boot(work, kernel, end - time.monotonic())
     failed = sorted(set(cases) - passed)
     if failed:
         print(f"trying again: {' '.join(failed)}")
-        kernel = make_l1(work, args.build.resolve(), packages, [cases[name] for name in failed])
+        kernel = make_l1(work, args.build.resolve(), packages, args.kernel, [cases[name] for name in failed])
         again = boot(work, kernel, end - time.monotonic())
         for name in sorted(again):
             print(f"failed once, passed when run again: {name}")
