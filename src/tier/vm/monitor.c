@@ -194,7 +194,7 @@ static void load_guest(struct monitor *m)
 	struct boot_request q = { .kernel = m->v->kernel,
 		.initrd = m->v->initrd,
 		.cmdline = line,
-		.acpi = true,
+		.acpi = m->v->acpi,
 		.serial = true };
 	struct err e = { 0 };
 	int r = str_fmt(line, sizeof(line),

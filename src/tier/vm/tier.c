@@ -92,7 +92,7 @@ static int open_kernel(struct vmbox *v, struct err *e)
 	if (r == 0)
 		r = kernel_open(v->kernel_dir, &v->kernel, e);
 	if (r == 0)
-		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, &v->acpi, e);
 	return r;
 }
 
