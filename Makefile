@@ -71,7 +71,7 @@ rig: build                  ## Debian 12 with its own kernel, in an emulator (RI
 	@tools/setup rig
 	@$(PYTHON) tests/rig/rig.py $(RIG)
 
-rig-vm: build               ## the vm tier with real KVM, in an emulated machine that has it
+rig-vm: build               ## the vm tier with real KVM, in an emulated machine that has it: all cases
 	@tools/setup rig
 	@$(PYTHON) tests/vm/rig.py
 

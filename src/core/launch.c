@@ -291,6 +291,7 @@ static void fill_plan(struct launch *l)
 	p->keep = req->keep;
 	p->report = req->json_fd >= 0 || req->live;
 	p->live = req->live;
+	p->from = req->from;
 	p->caller_gid = getgid();
 	p->args = req->args;
 	p->args_len = req->args_len;

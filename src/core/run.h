@@ -36,6 +36,7 @@ struct run_request {
 
 	/* For a supervisor: no command of its own, an id and a name that somebody else chose. */
 	bool live;
+	const struct snap *from;               /* see struct plan */
 	const char *id, *hostname;             /* NULL: made here; the id */
 	const char *asked_by, *caller, *trace; /* for the audit; NULL: nothing to say */
 

@@ -313,6 +313,7 @@ int found_begin(struct hub *hub, struct err *e)
 	pool_load(hub);
 	/* A former daemon's supervisor that does not listen yet is not wanted any more. */
 	sup_remove_halves(hub->state_dir, NULL);
+	snaps_found(hub);
 	call_all(hub);
 	r = sup_each_socket(hub->state_dir, each_socket, hub, e);
 	if (r == 0 || r == -ENOENT)

@@ -420,30 +420,6 @@ struct hub_call *hub_set_network(struct hub *hub, const struct hub_caller *who, 
 	return call;
 }
 
-struct hub_call *hub_snapshot(struct hub *hub, const struct hub_caller *who, const char *id,
-	const char *name, hub_box_fn *fn, void *arg)
-{
-	struct sandbox *sb;
-	struct hub_call *call = begin(hub, who, id, CALL_BOX, fn, arg, &sb);
-
-	(void)name;
-	return sb ? refuse(call, HUB_UNSUPPORTED,
-			    "cannot be snapshotted: its tier has no snapshots")
-		  : call;
-}
-
-struct hub_call *hub_fork(struct hub *hub, const struct hub_caller *who, const char *id,
-	unsigned count, int64_t timeout_ms, hub_box_fn *fn, void *arg)
-{
-	struct sandbox *sb;
-	struct hub_call *call = begin(hub, who, id, CALL_BOX, fn, arg, &sb);
-
-	(void)count;
-	(void)timeout_ms;
-	return sb ? refuse(call, HUB_UNSUPPORTED, "cannot be forked: its tier has no snapshots")
-		  : call;
-}
-
 /* --- the link --- */
 
 struct link *hub_link_now(struct hub *hub, const struct hub_caller *who, const char *id)

@@ -79,6 +79,8 @@ static int read_exit(struct proto_event *ev, const struct values *v, const struc
 		.user_us = values_num(v, TAG_USER_US, 0),
 		.system_us = values_num(v, TAG_SYSTEM_US, 0),
 		.peak_kb = values_num(v, TAG_PEAK_KB, 0),
+		.oom_kills = values_num(v, TAG_OOM_KILLS, 0),
+		.pids_refused = values_num(v, TAG_PIDS_REFUSED, 0),
 	};
 	return 0;
 }
@@ -214,7 +216,7 @@ static const struct {
 		TAG_BIT(CMDLINE), read_entry },
 	{ PROTO_START_FAILED, 0, TAG_BIT(ERRNO) | TAG_BIT(STEP), TAG_BIT(TEXT), read_failed },
 	{ PROTO_EXIT, 0, 0, TAG_BIT(CODE) | TAG_BIT(SIGNAL) | TAG_BIT(USER_US) | TAG_BIT(SYSTEM_US) |
-		TAG_BIT(PEAK_KB), read_exit },
+		TAG_BIT(PEAK_KB) | TAG_BIT(OOM_KILLS) | TAG_BIT(PIDS_REFUSED), read_exit },
 	{ PROTO_EVENT, 0, TAG_BIT(CHANGE) | TAG_BIT(NAME), FILE_TAGS | FULL_TAGS, read_event },
 };
 /* clang-format on */

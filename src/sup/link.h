@@ -289,6 +289,14 @@ int link_pause(struct link *l, const struct link_handler *h, void *arg, struct l
 /* @deadline_ms from now; 0: what was left when it was paused. EALREADY: it is not paused. */
 int link_resume(struct link *l, uint64_t deadline_ms, enum sup_action action,
 	const struct link_handler *h, void *arg, struct link_call **ret, struct err *e);
+/*
+ * Writes the sandbox down into three files, which are copied (a descriptor each) and still the
+ * caller's; tier.h says what @flags (SNAP_*) mean. Running or paused. done when they are whole, and
+ * it runs on (or stays paused). EOPNOTSUPP: the tier cannot; then, and after any failure, they are
+ * worth nothing.
+ */
+int link_snapshot(struct link *l, const struct snap *into, unsigned flags,
+	const struct link_handler *h, void *arg, struct link_call **ret, struct err *e);
 /* Ends the sandbox: SIGTERM to all, after @grace_ms (0: at once) SIGKILL. hooks->ended comes;
  * @cause is the detail of its end. done: understood. Works in every state. */
 int link_stop(struct link *l, const char *cause, uint32_t grace_ms, const struct link_handler *h,

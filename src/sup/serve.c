@@ -144,6 +144,17 @@ static void answer_denials(void *arg)
 	}
 }
 
+/* Its time stands still from now on. */
+static void paused(struct serve *s, uint64_t now, const char *reason)
+{
+	s->deadline_left_ms = !s->deadline_ns        ? 0
+			      : s->deadline_ns > now ? (s->deadline_ns - now) / ns_per_ms + 1
+						     : 1;
+	s->deadline_ns = 0;
+	s->paused_ns = now;
+	set_state(s, SUP_PAUSED, reason);
+}
+
 int serve_pause(struct serve *s, const char *reason, struct err *e)
 {
 	uint64_t now = clock_ns();
@@ -155,12 +166,24 @@ int serve_pause(struct serve *s, const char *reason, struct err *e)
 	r = box_pause(s->box, answer_denials, s, e);
 	if (r < 0)
 		return r;
-	s->deadline_left_ms = !s->deadline_ns        ? 0
-			      : s->deadline_ns > now ? (s->deadline_ns - now) / ns_per_ms + 1
-						     : 1;
-	s->deadline_ns = 0;
-	s->paused_ns = now;
-	set_state(s, SUP_PAUSED, reason);
+	paused(s, now, reason);
+	return 0;
+}
+
+int serve_snapshot(struct serve *s, const struct snap *into, unsigned flags, struct err *e)
+{
+	uint64_t now = clock_ns();
+	int r;
+
+	if (s->state != SUP_RUNNING && s->state != SUP_PAUSED)
+		return err_say(e, EAGAIN, "it is not running yet");
+	r = box_snapshot(s->box, into, flags, answer_denials, s, e);
+	if (r < 0)
+		return r;
+	flight_note(&s->flight, "snapshot", "in %llu ms",
+		(unsigned long long)((clock_ns() - now) / ns_per_ms));
+	if ((flags & SNAP_STAY) && s->state == SUP_RUNNING)
+		paused(s, now, "a snapshot");
 	return 0;
 }
 

@@ -28,7 +28,7 @@ uint32_t agent_number(struct serve *s)
 
 static void broke(struct serve *s, const char *how)
 {
-	serve_kill(s, END_KILLED, "the agent inside broke its protocol (%s)", how);
+	serve_kill(s, END_PROTOCOL, "the agent inside broke its protocol (%s)", how);
 }
 
 /* --- Requests --------------------------------------------------------------------------------- */

@@ -73,6 +73,11 @@ int tier_ready(const struct tier_ops *t, const char *state_dir, struct err *e)
 	return t->ready ? t->ready(state_dir, e) : 0;
 }
 
+int tier_prove(const struct tier_ops *t, const char *state_dir, unsigned timeout_ms, struct err *e)
+{
+	return t->prove ? t->prove(state_dir, timeout_ms, e) : 0;
+}
+
 int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	const struct tier_ops *t = tier_by_wall(plan->wall);

@@ -68,6 +68,10 @@ int tier_probe(const struct tier_ops *t, struct err *e);
  * No process is made; the run path asks this. */
 int tier_ready(const struct tier_ops *t, const char *state_dir, struct err *e);
 
+/* Does what was set up really work on this host? Starts the least that shows it, for at most
+ * @timeout_ms; for a tier that needs nothing set up 0 without more. */
+int tier_prove(const struct tier_ops *t, const char *state_dir, unsigned timeout_ms, struct err *e);
+
 /*
  * A sandbox lives in four calls. prepare checks and looks, and may start a first process that makes
  * its own namespaces and waits; nothing of it outlives this process. box_undo() then tells what

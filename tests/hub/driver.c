@@ -91,6 +91,7 @@ static void add_box(struct buf *b, const struct hub_box *box)
 	json_str(b, "tenant", box->tenant);
 	json_str(b, "template", box->template_asked);
 	json_str(b, "tier", wall_name(box->tier));
+	json_str(b, "warning", box->warning);
 	json_i64(b, "started_us", box->started_us);
 	json_i64(b, "end_us", box->end_us);
 	json_bool(b, "from_pool", box->from_pool);
@@ -397,6 +398,89 @@ static void do_attach(struct ask *a, char **w)
 	hub_link(a->d->hub, &a->who, w[0], on_link, a);
 }
 
+static void put_snap(void *arg, const struct hub_snap *snap)
+{
+	struct buf *b = arg;
+
+	json_open(b, NULL);
+	json_str(b, "id", snap->id);
+	json_str(b, "name", snap->name);
+	json_str(b, "tenant", snap->tenant);
+	json_str(b, "sandbox", snap->sandbox);
+	json_u64(b, "bytes", snap->bytes);
+	json_close(b);
+}
+
+static void on_snap(void *arg, const struct hub_fail *fail, const struct hub_snap *snap)
+{
+	struct ask *a = arg;
+	struct buf b;
+
+	if (fail) {
+		put_fail(a, fail);
+	} else {
+		answer(a, &b);
+		json_str(&b, "id", snap->id);
+		json_u64(&b, "bytes", snap->bytes);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
+static void on_forked(
+	void *arg, const struct hub_fail *fail, const struct hub_forked *list, unsigned count)
+{
+	struct ask *a = arg;
+	struct buf b;
+
+	if (fail) {
+		put_fail(a, fail);
+	} else {
+		answer(a, &b);
+		json_array(&b, "forks");
+		for (unsigned i = 0; i < count; i++)
+			json_str(&b, NULL, list[i].box ? list[i].box->id : list[i].fail->msg);
+		json_array_end(&b);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
+static void do_snapshots(struct ask *a, char **w)
+{
+	struct hub_snaps q = { .name = word(w, "name"), .all_tenants = word(w, "all") != NULL };
+	struct hub_fail f;
+	struct buf b;
+
+	answer(a, &b);
+	json_array(&b, "list");
+	if (hub_snapshots(a->d->hub, &a->who, &q, put_snap, &b, &f) < 0) {
+		put_fail(a, &f);
+	} else {
+		json_array_end(&b);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
+static void do_unsnap(struct ask *a, char **w)
+{
+	struct hub_fail f;
+	struct buf b;
+
+	if (hub_snapshot_remove(a->d->hub, &a->who, w[0], &f) < 0) {
+		put_fail(a, &f);
+	} else {
+		answer(a, &b);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
 static void do_verb(struct ask *a, const char *verb, char **w)
 {
 	struct hub *hub = a->d->hub;
@@ -417,9 +501,9 @@ static void do_verb(struct ask *a, const char *verb, char **w)
 	else if (str_eq(verb, "limits"))
 		hub_set_limits(hub, &a->who, w[0], &limits, on_box, a);
 	else if (str_eq(verb, "fork"))
-		hub_fork(hub, &a->who, w[0], 1, ms, on_box, a);
+		hub_fork(hub, &a->who, w[0], (unsigned)number(w, "count", 1), ms, on_forked, a);
 	else if (str_eq(verb, "snapshot"))
-		hub_snapshot(hub, &a->who, w[0], NULL, on_box, a);
+		hub_snapshot(hub, &a->who, w[0], word(w, "name"), on_snap, a);
 	else
 		exit(4);
 }
@@ -618,7 +702,7 @@ static void do_line(struct driver *d, char *line)
 		{ "attach", do_attach }, { "get", do_get }, { "metrics", do_metrics },
 		{ "text", do_text }, { "audit", do_audit }, { "pool", do_pool },
 		{ "pools", do_pools }, { "events", do_events }, { "auth", do_auth },
-		{ "hold", do_hold } };
+		{ "hold", do_hold }, { "snapshots", do_snapshots }, { "unsnap", do_unsnap } };
 	char *words[WORDS_MAX + 1] = { NULL }, *save = NULL;
 	struct ask *a = calloc(1, sizeof(*a));
 	unsigned n = 0;

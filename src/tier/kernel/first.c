@@ -374,6 +374,11 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	return kernel_jail(e);
 }
 
+static enum kernel_fast fast_of(const char *s)
+{
+	return s && str_eq(s, "off") ? FAST_OFF : FAST_PLACE;
+}
+
 /* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. (A sanitizer is heard.) */
 static int only_channel(int channel)
 {
@@ -412,6 +417,8 @@ void kbox_first(struct box *box, int channel)
 	channel = only_channel(channel);
 	boot.channel = channel;
 	boot.k = calloc(1, sizeof(*boot.k));
+	if (boot.k)
+		boot.k->fast = fast_of(getenv("WARD_KERNEL_FAST"));
 	r = boot.k ? make_world(&boot, t, &e) : err_set(&e, ENOMEM, "making the kernel");
 	if (r == 0)
 		r = lock_down(&boot, t, &e);

@@ -69,6 +69,7 @@ static const uint16_t calls[] = {
 	SYS_gettid,
 	SYS_fgetxattr,
 	SYS_futex,
+	SYS_sched_setaffinity,
 	SYS_sched_getaffinity,
 	SYS_getdents64,
 	SYS_restart_syscall,
@@ -87,6 +88,7 @@ static const uint16_t calls[] = {
 	SYS_symlinkat,
 	SYS_readlinkat,
 	SYS_set_robust_list,
+	SYS_get_robust_list,
 	SYS_sync_file_range,
 	SYS_utimensat,
 	SYS_epoll_ctl,
@@ -128,6 +130,7 @@ static const uint32_t ioctls[] = {
 	SECCOMP_IOCTL_NOTIF_ADDFD,
 	_IOC(_IOC_WRITE, SECCOMP_IOC_MAGIC, 4, 8),                /* NOTIF_SET_FLAGS */
 	_IOC(_IOC_READ | _IOC_WRITE, 0xFF, 11, PIDFD_INFO_BYTES), /* PIDFD_GET_INFO */
+	PROCMAP_QUERY_,
 	TCGETS,
 	TIOCGWINSZ,
 	FIONREAD,

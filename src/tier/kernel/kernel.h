@@ -66,6 +66,9 @@ struct kernel_report {
 	_Atomic uint32_t pids_limit; /* written by ward, also while it runs: tasks; 0: none */
 };
 
+/* WARD_KERNEL_FAST: which calls a guest may have answered without us. */
+enum kernel_fast { FAST_PLACE, FAST_OFF };
+
 struct kernel {
 	struct klock {
 		uint32_t word;
@@ -128,6 +131,8 @@ struct kernel {
 
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
+	enum kernel_fast fast;
+	uint64_t *age;    /* trap/place.h; NULL: nothing is answered in place */
 	bool no_loopback; /* not even a network of its own */
 };
 

@@ -37,7 +37,7 @@ static const struct rule {
 	{ SYS_clock_gettime, PLAIN }, { SYS_exit, PLAIN }, { SYS_exit_group, PLAIN },
 	/* bytes between the guest, its disk and its channel */
 	{ SYS_read, PLAIN }, { SYS_write, PLAIN }, { SYS_readv, PLAIN }, { SYS_writev, PLAIN },
-	{ SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
+	{ SYS_pread64, PLAIN }, { SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
 	{ SYS_sendto, PLAIN }, { SYS_recvfrom, PLAIN }, { SYS_sendmsg, PLAIN }, { SYS_recvmsg, PLAIN },
 	{ SYS_accept4, PLAIN }, { SYS_shutdown, PLAIN }, { SYS_close, PLAIN }, { SYS_getrandom, PLAIN },
 	/* memory: buffers of our own, pages that the guest gives back */
@@ -46,7 +46,28 @@ static const struct rule {
 };
 /* clang-format on */
 
-static const uint32_t ioctls[] = { (uint32_t)KVM_KVMCLOCK_CTRL };
+static const uint32_t ioctls[] = {
+	(uint32_t)KVM_KVMCLOCK_CTRL,
+	/* for a snapshot: what KVM keeps is read, nothing of it is set */
+	(uint32_t)KVM_GET_MP_STATE,
+	(uint32_t)KVM_GET_REGS,
+	(uint32_t)KVM_GET_SREGS,
+	(uint32_t)KVM_GET_FPU,
+	(uint32_t)KVM_GET_XSAVE,
+	(uint32_t)KVM_GET_XSAVE2,
+	(uint32_t)KVM_GET_XCRS,
+	(uint32_t)KVM_GET_DEBUGREGS,
+	(uint32_t)KVM_GET_LAPIC,
+	(uint32_t)KVM_GET_TSC_KHZ,
+	(uint32_t)KVM_GET_CPUID2,
+	(uint32_t)KVM_GET_MSRS,
+	(uint32_t)KVM_GET_VCPU_EVENTS,
+	(uint32_t)KVM_GET_IRQCHIP,
+	(uint32_t)KVM_GET_CLOCK,
+	/* which pages changed */
+	(uint32_t)KVM_SET_USER_MEMORY_REGION,
+	(uint32_t)KVM_GET_DIRTY_LOG,
+};
 
 /*
  * What of that a vCPU's thread may do: run, wait, raise an interrupt or wake the device thread

@@ -227,6 +227,7 @@ bool gmem_release(struct gmem *m, gpa_t at, uint64_t len)
 
 	if (!p || at.v % GMEM_PAGE || len % GMEM_PAGE || !len)
 		return false;
+	gmem_mark(m, at, len); /* what was there is not there any more */
 	switch (m->kind) {
 	case GMEM_ANON:
 		return madvise(p, len, MADV_DONTNEED) == 0;

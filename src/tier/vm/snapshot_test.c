@@ -15,13 +15,18 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <cmocka.h>
 
 #include "base/ckd.h"
+#include "proto/keeper.h"
+#include "tier/vm/control.h"
 #include "tier/vm/machine.h"
 #include "tier/vm/virtio/block.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
+#include "tier/vm/vm.h"
 #include "tier/vm/walks.h"
 
 enum { MEM = 16 << 20, DISK = 1 << 20, RINGS = 0x10000, SIZE = 16, COUNTER = 0x200000 };
@@ -442,12 +447,192 @@ static void two_from_one(void **state)
 	free(rng);
 }
 
+/* --- Ward's side, and the monitor's, in one process ------------------------------------------- */
+
+/* Says that everything stands still, whenever it is asked. */
+static void *agent(void *arg)
+{
+	int fd = *(int *)arg;
+	struct keeper_ask ask;
+
+	while (recv(fd, &ask, sizeof(ask), MSG_WAITALL) == (ssize_t)sizeof(ask)) {
+		struct keeper_answer said = { .op = KEEPER_HELD, .number = ask.number };
+
+		if (ask.op == KEEPER_HOLD && send(fd, &said, sizeof(said), 0) < 0)
+			break;
+	}
+	return NULL;
+}
+
+static void *serve(void *arg)
+{
+	struct err e = { 0 };
+
+	machine_run(arg, &e);
+	return NULL;
+}
+
+static void wait_count(struct machine *m, uint32_t more)
+{
+	uint32_t from = counter_of(m);
+
+	while (counter_of(m) - from < more)
+		usleep(1000);
+}
+
+static uint32_t in_file(int fd, off_t at)
+{
+	uint32_t v = 0;
+
+	assert_int_equal(pread(fd, &v, sizeof(v), at), sizeof(v));
+	return v;
+}
+
+static struct snap files_make(void)
+{
+	return (struct snap){ memfd_create("state", MFD_CLOEXEC),
+		memfd_create("memory", MFD_CLOEXEC), -1 };
+}
+
+static void files_done(struct snap *s)
+{
+	close(s->state);
+	close(s->memory);
+}
+
+/* A copy goes on from the files, and they stay as they are. */
+static void copy_goes_on(const struct snap *files)
+{
+	struct taken t = { .memory = files->memory };
+	struct snap_head head;
+	struct err e = { 0 };
+	void *body = NULL;
+
+	if (snapfile_read(files, &head, &body, &e) < 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(head.memory_bytes, MEM);
+	assert_int_equal(head.cpus, 1);
+	t.counter = in_file(files->memory, COUNTER);
+	t.state = (struct vwalk){ .data = body, .len = head.body_bytes };
+	goes_on(&t);
+	assert_int_equal(in_file(files->memory, COUNTER), t.counter);
+	free(body);
+}
+
+static void steered(void **state)
+{
+	/* inc eax; mov [0x200000],eax; jmp back */
+	static const uint8_t code[] = { 0x40, 0xa3, 0x00, 0x00, 0x20, 0x00, 0xeb, 0xf8 };
+	char dir[] = "/tmp/vm-snapshot-XXXXXX";
+	struct plan plan = { .state_dir = dir, .limits.memory_bytes = MEM };
+	struct vmbox v = { .box.plan = &plan, .image = "0123456789abcdef0123456789abcdef" };
+	struct machine_config c = { .kvm = kvm, .memory_bytes = MEM, .cpus = 1 };
+	struct rng *rng = calloc(1, sizeof(*rng));
+	struct snap files = files_make(), more = files_make();
+	struct control control;
+	struct machine m;
+	int ends[2], keeper[2], fd;
+	pthread_t machine, answers;
+	struct boot_request q = { .initrd = -1, .cmdline = "" };
+	struct err e = { 0 };
+	uint32_t first;
+	bool gives_back;
+
+	(void)state;
+	if (kvm < 0) {
+		free(rng);
+		files_done(&files);
+		files_done(&more);
+		skip();
+	}
+	assert_non_null(rng);
+	assert_non_null(mkdtemp(dir));
+	fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	gives_back = fd >= 0; /* not every file system has files without a name */
+	if (gives_back)
+		close(fd);
+	fd = q.kernel = kernel_of(code, sizeof(code));
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, keeper), 0);
+	cgroup_init(&v.cg);
+	v.control = ends[0];
+	v.keeper = keeper[0];
+	v.box.fds.pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+	if (machine_create(&m, &c, &e) < 0)
+		fail_msg("%s", e.msg);
+	rng_init(rng, &m.mem, machine_raise, machine_place(&m, 0));
+	assert_int_equal(machine_attach(&m, &rng->dev, &e), 0);
+	assert_int_equal(control_init(&control, &m, ends[1], &e), 0);
+	if (machine_boot(&m, &q, &e) < 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(pthread_create(&machine, NULL, serve, &m), 0);
+	assert_int_equal(pthread_create(&answers, NULL, agent, &keeper[1]), 0);
+	wait_count(&m, 1000);
+
+	/* Whole; it runs on, and the file is of one moment. */
+	if (steer_snapshot(&v, &files, 0, NULL, NULL, &e) < 0)
+		fail_msg("%s", e.msg);
+	wait_count(&m, 1000);
+	copy_goes_on(&files);
+
+	/* Paused: it stands still, its memory is in a file, and nothing has a name. */
+	if (steer_pause(&v, NULL, NULL, &e) < 0)
+		fail_msg("%s", e.msg);
+	first = counter_of(&m);
+	if (gives_back)
+		assert_int_equal(m.mem.kind, GMEM_COPY);
+	assert_int_equal(rmdir(dir), 0);
+	if (steer_snapshot(&v, &files, 0, NULL, NULL, &e) < 0)
+		fail_msg("%s", e.msg);
+	assert_int_equal(in_file(files.memory, COUNTER), first);
+	assert_int_equal(counter_of(&m), first);
+	if (steer_resume(&v, &e) < 0)
+		fail_msg("%s", e.msg);
+	wait_count(&m, 1000);
+	copy_goes_on(&files);
+
+	/* Differences: the second is written over the first, and holds few pages. */
+	if (steer_snapshot(&v, &files, SNAP_DIFF, NULL, NULL, &e) < 0)
+		fail_msg("%s", e.msg);
+	first = in_file(files.memory, COUNTER);
+	wait_count(&m, 1000);
+	assert_int_equal(steer_snapshot(&v, &more, SNAP_DIFF | SNAP_STAY, NULL, NULL, &e), 0);
+	assert_true(v.paused);
+	assert_true(in_file(more.memory, COUNTER) > first);
+	assert_int_equal(in_file(files.memory, COUNTER), first);
+	assert_true(lseek(more.memory, 0x100000, SEEK_DATA) > 0x100000); /* not the code */
+	assert_int_equal(steer_resume(&v, &e), 0);
+
+	/* A file that cannot be written: told, and the machine runs on. */
+	close(more.memory);
+	more.memory = open("/dev/full", O_RDWR | O_CLOEXEC);
+	assert_true(steer_snapshot(&v, &more, 0, NULL, NULL, &e) < 0);
+	assert_true(e.msg[0] != '\0');
+	wait_count(&m, 1000);
+	machine_stop(&m);
+	pthread_join(machine, NULL);
+	/* It is over: whoever asks is told. */
+	control_done(&control);
+	assert_true(steer_snapshot(&v, &files, 0, NULL, NULL, &e) < 0);
+	close(keeper[0]);
+	pthread_join(answers, NULL);
+	close(keeper[1]);
+	close(ends[0]);
+	close(v.box.fds.pidfd);
+	machine_done(&m);
+	close(fd);
+	free(rng);
+	files_done(&files);
+	files_done(&more);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(round_trip),
 		cmocka_unit_test(hostile),
 		cmocka_unit_test(two_from_one),
+		cmocka_unit_test(steered),
 	};
 
 	kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC);

@@ -622,7 +622,8 @@ static void super_release(struct super *sb)
 	free(sb->priv);
 }
 
-static const struct super_ops hostdir_super = { "hostfs", 0xef53, statfs_host, super_release };
+static const struct super_ops hostdir_super = { "hostfs", 0xef53, statfs_host, super_release,
+	NULL };
 
 struct super *hostdir_create(struct kernel *k, int fd, uint32_t id_base)
 {

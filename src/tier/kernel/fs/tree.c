@@ -27,6 +27,7 @@ struct inode *tree_inode(struct super *sb, uint32_t mode)
 
 	if (!n) {
 		free(i);
+		sb->inodes -= i != NULL;
 		return NULL;
 	}
 	v->inodes++;

@@ -71,7 +71,11 @@ ssize_t guest_copy_string(struct task *t, gva_t src, char *dst, size_t cap)
 
 ssize_t guest_copy_path(struct task *t, gva_t src, char *dst, size_t cap)
 {
-	return guest_copy_string(t, src, dst, cap);
+	ssize_t n = guest_copy_string(t, src, dst, cap);
+
+	if (n > 0 && n < (ssize_t)sizeof(t->call.path))
+		memcpy(t->call.path, dst, (size_t)n + 1);
+	return n;
 }
 
 /* The bytes from @at to the end of its page; NULL: not readable. */

@@ -13,7 +13,7 @@
 
 #include "tier/kernel/shim/shim.h"
 
-enum { ENOSYS_ = 38, FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1 };
+enum { ENOSYS_ = 38, FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
 
 struct mcontext {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
@@ -82,6 +82,7 @@ void shim_zygote(uint64_t sock, const uint64_t *keep, uint64_t count, void *filt
 __attribute__((noreturn)) void shim_child(struct ucontext *uc, uint64_t token);
 struct ucontext *shim_sigreturn(struct ucontext *uc);
 extern const char shim_restorer_ip[], shim_sigreturn_ip[], shim_sigreturn2_ip[];
+extern const char place_stubs[], place_touch[], place_touched[], place_give_up[];
 
 __attribute__((section(".head"), used)) static const struct shim_head head = {
 	.handler = (uint64_t)shim_handler,
@@ -91,6 +92,7 @@ __attribute__((section(".head"), used)) static const struct shim_head head = {
 	.sigreturn_ip = (uint64_t)shim_sigreturn_ip,
 	.sigreturn2_ip = (uint64_t)shim_sigreturn2_ip,
 	.zygote = (uint64_t)shim_zygote,
+	.stubs = (uint64_t)place_stubs,
 };
 
 /*
@@ -384,10 +386,21 @@ static void obey(struct slot *s, struct ucontext *uc)
 	}
 }
 
+/* A path that is not readable: the call itself will say so. */
+static int is_touch(int sig, const struct ucontext *uc)
+{
+	return (sig == SIGSEGV_ || sig == SIGBUS_) && uc->m.rip >= (uint64_t)place_touch &&
+	       uc->m.rip < (uint64_t)place_touched;
+}
+
 void shim_handler(int sig, const void *info, struct ucontext *uc)
 {
 	struct slot *s = (struct slot *)SLOT_OF((uint64_t)uc);
 
+	if (is_touch(sig, uc)) {
+		uc->m.rip = (uint64_t)place_give_up;
+		return;
+	}
 	if (sig != KICK_SIGNAL) {
 		s->fault.sig = (uint32_t)sig;
 		s->fault.trapno = uc->m.trapno;
@@ -403,6 +416,136 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 	}
 	obey(s, uc);
 }
+
+/*
+ * Answers in place: shim.h says how a site comes here. rcx is the site's offset. What is needed of
+ * other registers is kept in PLACE_STATE, which one at a time can use: a signal handler of the
+ * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
+ * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
+ */
+_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 192,
+	"as the stubs have it");
+_Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
+		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) <= PLACE_AGE,
+	"one behind the other");
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+/* clang-format off */
+__asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
+	".set STATE, " TEXT(PLACE_STATE) "\n"
+	".set ANSWERS, " TEXT(PLACE_ANSWERS_AT) "\n"
+	".set AGE, " TEXT(PLACE_AGE) "\n"
+	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
+	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
+/* clang-format on */
+__asm__(".text\n"
+	".balign 16\n"
+	".set site, 0\n"
+	"place_stubs:\n"
+	".rept 64\n"
+	".balign 16\n"
+	"	mov $site, %ecx\n"
+	"	jmp place_enter\n"
+	".set site, site + 32\n"
+	".endr\n"
+	".balign 16\n"
+	"place_enter:\n"
+	"	seto %al\n"
+	"	lahf\n"
+	"	cmpl $0, SITES+12(%rcx)\n"
+	"	jne 1f\n"
+	"	mov SITES+16(%rcx), %r11\n"
+	"	cmp AGE, %r11\n"
+	"	jne place_call\n"
+	"	mov SITES(%rcx), %r11\n"
+	"	add $0x7f, %al\n"
+	"	sahf\n"
+	"	mov SITES+24(%rcx), %rax\n"
+	"	jmp *%r11\n"
+	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site */
+	"1:	cmpq $0, STATE\n"
+	"	jne place_call\n"
+	"	movl $1, STATE\n"
+	"	mov %rdi, STATE+8\n"
+	"	mov %rsi, STATE+16\n"
+	"	mov %rdx, STATE+24\n"
+	"	mov %rax, STATE+32\n"
+	"	mov %rcx, STATE+40\n"
+	"	mov SITES+12(%rcx), %eax\n" /* kind */
+	"	mov %rdi, %r11\n"           /* path */
+	"	xor %edx, %edx\n"           /* what else counts */
+	"	cmp $2, %eax\n"
+	"	jb 3f\n"
+	"	cmove %esi, %edx\n"
+	"	je 3f\n"
+	"	cmp $-100, %edi\n" /* AT_FDCWD */
+	"	jne place_give_up\n"
+	"	mov %rsi, %r11\n"
+	"	cmp $4, %eax\n"
+	"	cmove %r10d, %edx\n"
+	"3:	mov $HASH_START, %eax\n"
+	"	xor %esi, %esi\n"
+	"place_touch:\n"
+	"4:	movzbl (%r11,%rsi), %ecx\n"
+	"	test %ecx, %ecx\n"
+	"	jz 5f\n"
+	"	xor %ecx, %eax\n"
+	"	imul $HASH_TIMES, %eax, %eax\n"
+	"	inc %esi\n"
+	"	cmp $160, %esi\n"
+	"	jb 4b\n"
+	"	jmp place_give_up\n"
+	"5:	mov STATE+40, %rcx\n"
+	"	mov SITES+8(%rcx), %ecx\n" /* nr */
+	"	mov %eax, %edi\n"
+	"	shr $24, %edi\n"
+	"	imul $192, %edi, %edi\n"
+	"	add $ANSWERS, %edi\n"
+	"	cmp %ecx, 8(%rdi)\n"
+	"	jne place_give_up\n"
+	"	cmp %edx, 12(%rdi)\n"
+	"	jne place_give_up\n"
+	"	cmp %eax, 16(%rdi)\n"
+	"	jne place_give_up\n"
+	"	cmp %esi, 20(%rdi)\n"
+	"	jne place_give_up\n"
+	"	mov AGE, %rax\n"
+	"	cmp %rax, (%rdi)\n"
+	"	jne place_give_up\n"
+	"6:	test %esi, %esi\n"
+	"	jz 7f\n"
+	"	dec %esi\n"
+	"	movzbl (%r11,%rsi), %eax\n"
+	"	cmp %al, 32(%rdi,%rsi)\n"
+	"	je 6b\n"
+	"	jmp place_give_up\n"
+	"place_touched:\n"
+	"7:	mov 24(%rdi), %rcx\n"
+	"	mov STATE+40, %r11\n"
+	"	mov SITES(%r11), %r11\n"
+	"	mov STATE+8, %rdi\n"
+	"	mov STATE+16, %rsi\n"
+	"	mov STATE+24, %rdx\n"
+	"	mov STATE+32, %rax\n"
+	"	movl $0, STATE\n"
+	"	add $0x7f, %al\n"
+	"	sahf\n"
+	"	mov %rcx, %rax\n"
+	"	jmp *%r11\n"
+	"place_give_up:\n"
+	"	mov STATE+8, %rdi\n"
+	"	mov STATE+16, %rsi\n"
+	"	mov STATE+24, %rdx\n"
+	"	mov STATE+32, %rax\n"
+	"	mov STATE+40, %rcx\n"
+	"	movl $0, STATE\n"
+	"place_call:\n"
+	"	mov SITES(%rcx), %r11\n"
+	"	lea -2(%r11), %r11\n"
+	"	add $0x7f, %al\n"
+	"	sahf\n"
+	"	mov SITES+8(%rcx), %eax\n"
+	"	jmp *%r11\n");
 
 /*
  * The zygote: a process with nothing in it but this page, that makes blanks on request. A blank
@@ -517,10 +660,10 @@ static void make_blank(uint64_t sock, const uint64_t *prog)
 /* @keep: pairs of addresses that stay mapped, in order; everything between them goes. */
 void shim_zygote(uint64_t sock, const uint64_t *keep, uint64_t count, void *filter)
 {
-	uint64_t ranges[16], from = 0x10000, prog[2];
+	uint64_t ranges[18], from = 0x10000, prog[2];
 	uint8_t order;
 
-	if (count > 8)
+	if (count > 9)
 		leave();
 	memcpy(ranges, keep, count * 16);
 	memcpy(prog, filter, sizeof(prog));

@@ -27,6 +27,49 @@
 #define KICK_SIGNAL 63
 
 /*
+ * Call sites that are answered in place. Where libc has "mov $nr, %eax; syscall" and the same
+ * answer is asked for again and again, the kernel process puts "jmp *slot" over the mov. All slots
+ * lie at 0x050fXXXX, so that the last two bytes of the jump are 0f 05, which are the syscall that
+ * was there: who jumps to it, or was between the two, still finds it, and so does the stub when it
+ * has no answer. The stub has two registers of its own (a call destroys rcx and r11), keeps the
+ * flags, and never touches the guest's stack.
+ *
+ *   PLACE_BASE   a table of pointers to stubs, then sites, then answers: private, of this process
+ *   PLACE_AGE    a page that only the kernel process can write: it counts whatever may change an
+ *                answer; one that was given at another age is none
+ */
+#define PLACE_BASE 0x50f0000
+#define PLACE_SITES_AT 0x50f0400
+#define PLACE_STATE 0x50f0c00
+#define PLACE_ANSWERS_AT 0x50f1000
+#define PLACE_AGE 0x50ff000
+#define PLACE_SIZE 0x10000
+#define PLACE_STUB 16 /* bytes of one */
+enum {
+	PLACE_SITES = 64,
+	PLACE_ANSWERS = 256, /* by the upper 8 bits of the hash */
+	PLACE_PATH_MAX = 160 /* the longest, without its end, is one shorter */
+};
+enum { PLACE_VALUE, PLACE_PATH, PLACE_PATH_ARG, PLACE_AT, PLACE_AT_ARG };
+
+struct place_site {
+	uint64_t ret; /* the instruction behind the syscall */
+	uint32_t nr, kind;
+	uint64_t age; /* PLACE_VALUE: when it was so */
+	int64_t value;
+};
+
+struct place_answer {
+	uint64_t age;
+	uint32_t nr, arg, hash, len;
+	int64_t value;
+	char path[PLACE_PATH_MAX];
+};
+
+#define PLACE_HASH_START_ 0x811c9dc5
+#define PLACE_HASH_TIMES_ 0x01000193
+
+/*
  * The shim's own calls. They arrive like any other, so also from hostile code: each is harmless
  * from anyone, at any time, twice. -ENOSYS means that nobody listens any more: the shim exits.
  */
@@ -111,6 +154,7 @@ struct shim_head {
 	uint64_t sigreturn_ip;  /* rip of the native rt_sigreturn calls */
 	uint64_t sigreturn2_ip;
 	uint64_t zygote; /* entry of the zygote */
+	uint64_t stubs;  /* PLACE_SITES of them, PLACE_STUB bytes each */
 };
 
 #endif

@@ -174,13 +174,14 @@ static struct copy *copy_of(struct task *t)
 }
 
 /* Writes what is in @c. 0, or why not: -EAGAIN when it must wait. */
-static long drain(struct copy *c, struct file *out, int64_t *pos, uint64_t *done)
+static long drain(struct task *t, struct copy *c, struct file *out, int64_t *pos, uint64_t *done)
 {
 	while (c->at < c->len) {
 		struct uio io;
 		ssize_t n;
 
 		uio_kernel(&io, c->buf + c->at, c->len - c->at);
+		io.task = t; /* a socket names its sender, a terminal asks for its group */
 		n = out->ops->write(out, &io, pos);
 		if (n <= 0)
 			return n ? n : -EIO;
@@ -190,12 +191,13 @@ static long drain(struct copy *c, struct file *out, int64_t *pos, uint64_t *done
 	return 0;
 }
 
-static long fill(struct copy *c, struct file *in, int64_t *pos, size_t want)
+static long fill(struct task *t, struct copy *c, struct file *in, int64_t *pos, size_t want)
 {
 	struct uio io;
 	ssize_t n;
 
 	uio_kernel(&io, c->buf, want < PIECE ? want : PIECE);
+	io.task = t;
 	n = in->ops->read(in, &io, pos);
 	c->at = 0;
 	c->len = n > 0 ? (size_t)n : 0;
@@ -213,7 +215,7 @@ static long copy_between(struct task *t, struct file *in, int64_t *in_pos, struc
 	if (!c)
 		return -ENOMEM;
 	while (r == 0) {
-		r = drain(c, out, out_pos, done);
+		r = drain(t, c, out, out_pos, done);
 		if (r == -EAGAIN) {
 			/* Bytes that came from a file can be had again; others must not get lost.
 			 */
@@ -227,7 +229,7 @@ static long copy_between(struct task *t, struct file *in, int64_t *in_pos, struc
 		}
 		if (r < 0 || *done >= count)
 			break;
-		r = fill(c, in, in_pos, count - *done);
+		r = fill(t, c, in, in_pos, count - *done);
 		if (r == -EAGAIN && !*done && !(in->flags & O_NONBLOCK))
 			return file_wait(t, in, POLLIN);
 		if (r <= 0)
@@ -280,6 +282,8 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 		return -EINVAL;
 	if (count > GUEST_RW_MAX)
 		count = GUEST_RW_MAX;
+	if (count > (uint64_t)(INT64_MAX - off))
+		count = (uint64_t)(INT64_MAX - off);
 	/* Both may be one open file: each side has a position of its own until the end. */
 	off = gva_null(uoff) ? in->pos : off + (int64_t)task->call.done;
 	out_off = out->pos;

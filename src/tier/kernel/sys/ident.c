@@ -264,14 +264,17 @@ SYSCALL2(getgroups, int, size, gva_t, list)
 	return c->group_count;
 }
 
-SYSCALL2(setgroups, uint64_t, size, gva_t, list)
+SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 {
 	struct cred *c;
+	uint32_t d[1];
 
 	if (!task_capable(task, CAP_SETGID))
 		return -EPERM;
-	if (size > GUEST_GROUPS_MAX)
+	if (size > 65536)
 		return -EINVAL;
+	if (size > GUEST_GROUPS_MAX)
+		return guest_read(task, d, gva_add(list, size * 4 - 4), 4) < 0 ? -EFAULT : -ENOMEM;
 	c = cred_copy(task->cred);
 	if (!c)
 		return -ENOMEM;
@@ -399,7 +402,9 @@ SYSCALL2(capset, gva_t, uheader, gva_t, udata)
 	for (int i = 0; i < 3; i++)
 		set[i] = d[i] | (uint64_t)d[3 + i] << 32;
 	if ((set[1] & ~old->cap_permitted) || (set[0] & ~set[1]) ||
-		(set[2] & ~(old->cap_inheritable | old->cap_bounding)))
+		(set[2] & ~(old->cap_inheritable | old->cap_bounding)) ||
+		(!task_capable(task, CAP_SETPCAP) &&
+			(set[2] & ~(old->cap_inheritable | old->cap_permitted))))
 		return -EPERM;
 	c = cred_copy(old);
 	if (!c)

@@ -19,6 +19,7 @@
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
@@ -61,6 +62,8 @@ static int check_flags(const struct clone_req *q)
 {
 	uint64_t f = q->flags;
 
+	if ((f & CLONE_NEWNS) && (f & CLONE_FS))
+		return -EINVAL;
 	if (f & NAMESPACES)
 		return -EPERM;
 	if (f & ~CLONE_NEEDS_KNOWN)
@@ -145,6 +148,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
+	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
+		place_many(t);
 	n = task_clone(t, q->flags);
 	if (!n)
 		return -EAGAIN;
@@ -521,6 +526,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 		q.id = pidfd_pid(task, id);
 		if (q.id < 0)
 			return q.id;
+		if (pidfd_is_nonblocking(task, id))
+			q.options |= WNOHANG;
 		break;
 	default:
 		return -EINVAL;
@@ -528,6 +535,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 	r = find_news(task, &q, &c, &status);
 	if (r < 0)
 		return r;
+	if (r == 0 && !(options & WNOHANG))
+		return -EAGAIN; /* the descriptor's own */
 	if (r == 1) {
 		fill_info(&si, c, status);
 		ru = c->own_usage;

@@ -14,16 +14,7 @@
 		return -(err);                                                                     \
 	}
 
-REFUSED(mount, EPERM)
-REFUSED(umount2, EPERM)
 REFUSED(pivot_root, EPERM)
-REFUSED(open_tree, EPERM)
-REFUSED(move_mount, EPERM)
-REFUSED(fsopen, EPERM)
-REFUSED(fsconfig, EBADF)
-REFUSED(fsmount, EPERM)
-REFUSED(fspick, EPERM)
-REFUSED(mount_setattr, EPERM)
 REFUSED(open_tree_attr, EPERM)
 REFUSED(swapon, EPERM)
 REFUSED(swapoff, EPERM)

@@ -14,7 +14,9 @@
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
+#include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/trap/calls.h"
+#include "tier/kernel/trap/place.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
 #define PROTO_STUB(name) syscall_fn sys_##name;
@@ -167,6 +169,8 @@ static bool enter(struct task *t)
 	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
 
 	c->first = false;
+	if (!place_is_kept(c->nr, c->args))
+		place_change(t->k);
 	if (r == -ENOSPC)
 		t->k->report->disk_full = true;
 	if (t->state == TASK_DEAD)
@@ -199,7 +203,19 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
 	c->fetched = false;
 	c->map_fd = 0;
+	c->unsteady = false;
+	c->path[0] = '\0';
 	c->active = c->first = true;
+	if ((t->filters || t->seccomp_strict) && (nr < SHIM_CALL_FIRST || nr >= SHIM_CALL_END)) {
+		switch (seccomp_check(t, &c->ret)) {
+		case SECCOMP_GO:
+			break;
+		case SECCOMP_DEAD:
+			return false;
+		case SECCOMP_ANSWER:
+			return settle(t);
+		}
+	}
 	if (!row || !row->fn) {
 		if (!row || row->state == SYS_NONE)
 			count_unknown(t->k, nr);

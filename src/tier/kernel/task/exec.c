@@ -486,6 +486,19 @@ struct go { /* too large for a thread's stack */
 	struct image exe, interp;
 };
 
+/* A program that wants the addresses of the table has them; then nothing is answered in place. */
+static int place_image(struct exec_plan *p, struct mm *mm, const struct loaded *exe)
+{
+	if (exe->start >= PLACE_BASE + PLACE_SIZE || exe->end <= PLACE_BASE)
+		return 0;
+	if (p->step_count == STEPS_MAX)
+		return -ENOEXEC;
+	mm->place_off = true;
+	memmove(p->steps + 1, p->steps, p->step_count++ * sizeof(p->steps[0]));
+	p->steps[0] = (struct shim_step){ SYS_munmap, { PLACE_BASE, PLACE_SIZE } };
+	return 0;
+}
+
 static int lay_out(
 	struct task *t, struct exec *x, struct go *g, struct mm *mm, struct stack *s, bool secure)
 {
@@ -516,7 +529,13 @@ static int lay_out(
 	build_stack(t, x, p, s, &g->exe, &exe, x->interp ? &interp : NULL, secure, mm);
 	if (p->stack_len > p->stack_size / 4 * 3)
 		return -E2BIG;
-	brk = PAGE_UP(exe.end) + spread(1 << 13);
+	r = place_image(p, mm, &exe);
+	if (r < 0)
+		return r;
+	brk = PAGE_UP(exe.end);
+	if (!mm->place_off && brk < PLACE_BASE) /* so that it can grow */
+		brk = PLACE_BASE + PLACE_SIZE;
+	brk += spread(1 << 13);
 	mm->brk_start = brk;
 	r = step(p, SYS_mmap, p->stack_base, p->stack_size,
 		PROT_READ | PROT_WRITE | (exe.exec_stack ? PROT_EXEC : 0),

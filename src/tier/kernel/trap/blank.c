@@ -29,11 +29,12 @@
 #include "tier/kernel/shim/blob.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/filter.h"
+#include "tier/kernel/trap/place.h"
 
 /* Where the filter lies for blanks to install: the last page of the shim. */
 #define FILTER_AT (SHIM_BASE + SHIM_SIZE - 4096)
 
-enum { KEEP_MAX = 8 };
+enum { KEEP_MAX = 9 };
 
 struct keep {
 	uint64_t from, to;
@@ -127,6 +128,7 @@ static void zygote_main(struct kernel *k, int sock)
 	struct shim_head *head = (void *)SHIM_BASE;
 	struct keep keep[KEEP_MAX] = {
 		{ SHIM_BASE, SHIM_BASE + SHIM_SIZE + 4096 },
+		{ PLACE_BASE, PLACE_BASE + PLACE_SIZE },
 		{ SLOT_BASE, SLOT_BASE + SLOT_SIZE * SLOT_COUNT },
 	};
 	struct {
@@ -135,7 +137,7 @@ static void zygote_main(struct kernel *k, int sock)
 	} prog;
 	stack_t alt = { .ss_sp = (void *)(SLOT_BASE + SLOT_DATA),
 		.ss_size = SLOT_SIZE - SLOT_DATA };
-	unsigned count = 2;
+	unsigned count = 3;
 
 	for (unsigned i = 0; i < k->vdso_count; i++)
 		keep[count++] = (struct keep){ k->vdso[i].from, k->vdso[i].to };
@@ -184,15 +186,18 @@ int zygote_start(struct engine *e, struct err *err)
 	r = host_socketpair(SOCK_SEQPACKET, pair);
 	if (r < 0)
 		return err_set(err, -r, "making the zygote's socket");
+	place_begin(e->k, ((const struct shim_head *)shim_blob)->stubs);
 	pid = fork();
 	if (pid < 0) {
 		r = errno;
+		place_forked(e->k);
 		close(pair[0]);
 		close(pair[1]);
 		return err_set(err, r, "forking the zygote");
 	}
 	if (pid == 0)
 		zygote_main(e->k, pair[1]);
+	place_forked(e->k);
 	close(pair[1]);
 	e->zygote = pair[0];
 	e->zygote_watch =

@@ -104,10 +104,16 @@ static void emit_act(struct build *b, enum act act)
 	case ACT_ALLOW:
 		put(b, RET(SECCOMP_RET_ALLOW));
 		break;
-	case ACT_MMAP: /* anonymous, and not out of the host's huge pages */
+	case ACT_MMAP: /* anonymous, not out of the host's huge pages, not locked, not over what is
+			  ours */
 		put(b, LD_ARG(3, false));
-		put(b, JSET(0x20, 0, 3));
-		put(b, JSET(0x40000, 0, 1));
+		put(b, JSET(0x20, 0, 8));
+		put(b, JSET(0x42000, 5, 0));
+		put(b, JSET(0x10 /* MAP_FIXED */, 0, 5));
+		put(b, LD_ARG(0, true));
+		put(b, JEQ(0, 0, 3));
+		put(b, LD_ARG(0, false));
+		put(b, JGE(PLACE_BASE + PLACE_SIZE, 1, 0));
 		put(b, RET(SECCOMP_RET_USER_NOTIF));
 		put(b, RET(SECCOMP_RET_ALLOW));
 		from_shim(b);

@@ -195,3 +195,25 @@ void shim_slot_free(struct mm *mm, uint64_t slot)
 	if (mm->slots && i < SLOT_COUNT)
 		mm->slots[i] = 0;
 }
+
+void host_set_cpus(struct task *t)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < GUEST_CPU_WORDS; i++)
+		any |= t->cpus[i] != 0;
+	/* The host may have given the sandbox fewer: then it says no, and nothing changes. */
+	if (any && t->host && t->host->tid > 1)
+		syscall(SYS_sched_setaffinity, t->host->tid, sizeof(t->cpus), t->cpus);
+}
+
+uint64_t host_robust_list(struct task *t)
+{
+	uint64_t head = 0;
+	size_t len = 0;
+
+	if (!t->host || t->host->tid <= 1 ||
+		syscall(SYS_get_robust_list, t->host->tid, &head, &len) < 0)
+		return 0;
+	return head;
+}

@@ -21,6 +21,7 @@
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
@@ -235,8 +236,11 @@ static void leave(struct task *t)
 	o = engine_out(engine_of(t->k));
 	o->fd = ht->trap->fd;
 	o->id = ht->notif;
-	o->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-	if (t->clear_tid && order_write(t, &exit_order, sizeof(exit_order))) {
+	o->flags = t->call.nr == SYS_exit ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+	o->val = o->flags ? 0 : -ENOSYS;
+	/* A thread that a filter ends is in another call, which must not happen. */
+	if ((t->clear_tid || t->call.nr != SYS_exit) &&
+		order_write(t, &exit_order, sizeof(exit_order))) {
 		o->flags = 0;
 		o->kick_pid = ht->hp->pid;
 		o->kick_tid = ht->tid;
@@ -337,8 +341,11 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
-	if (call_begin(t, n->data.nr, args))
+	t->call.ip = n->data.instruction_pointer;
+	if (call_begin(t, n->data.nr, args)) {
+		place_seen(t, n->data.instruction_pointer);
 		finish(t);
+	}
 }
 
 static bool is_over(struct trap *trap)

@@ -31,7 +31,9 @@ void inode_attr(struct inode *i, struct kstat *ret)
 		.uid = i->uid,
 		.gid = i->gid,
 		.size = i->size,
-		.blocks = S_ISREG(i->mode) ? (i->size + BLOCK - 1) / BLOCK * (BLOCK / 512) : 0,
+		.blocks = S_ISREG(i->mode)
+				  ? (i->size / BLOCK + (i->size % BLOCK > 0)) * (BLOCK / 512)
+				  : 0,
 		.blksize = BLOCK,
 		.atime = i->atime,
 		.mtime = i->mtime,
@@ -258,10 +260,13 @@ void file_accessed(struct file *f)
 	int64_t now;
 
 	notify_file(f, IN_ACCESS);
-	if ((f->flags & O_NOATIME) || !f->path.mnt || (f->path.mnt->flags & MOUNT_READ_ONLY))
+	if ((f->flags & O_NOATIME) || !f->path.mnt ||
+		(f->path.mnt->flags & (MOUNT_READ_ONLY | MOUNT_NO_ATIME)) ||
+		(i->sb && (i->sb->flags & SB_READ_ONLY)) ||
+		((f->path.mnt->flags & MOUNT_NO_DIRATIME) && S_ISDIR(i->mode)))
 		return;
 	now = kernel_realtime(f->k);
-	if (i->atime <= i->mtime || i->atime <= i->ctime ||
-		now - i->atime > RELATIME_S * 1000000000LL)
+	if ((f->path.mnt->flags & MOUNT_STRICT_ATIME) || i->atime <= i->mtime ||
+		i->atime <= i->ctime || now - i->atime > RELATIME_S * 1000000000LL)
 		i->atime = now;
 }

@@ -56,6 +56,8 @@ void file_unref(struct file *f)
 		notify_file(f, file_writable(f) ? IN_CLOSE_WRITE : IN_CLOSE_NOWRITE);
 	if (f->ops && f->ops->release)
 		f->ops->release(f);
+	if (f->holds_mount)
+		f->path.mnt->writers--;
 	if (f->path.dentry)
 		path_unref(f->path);
 	inode_unref(f->inode);

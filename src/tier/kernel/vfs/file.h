@@ -75,6 +75,7 @@ struct file {
 	struct kernel *k;
 	unsigned flags; /* O_ACCMODE and status flags: O_APPEND, O_NONBLOCK, O_DIRECT, O_PATH... */
 	int64_t pos;
+	bool holds_mount;    /* counted in path.mnt->writers */
 	struct path path;    /* references; dentry NULL for pipes, sockets and the like */
 	struct inode *inode; /* reference; never NULL (anonymous ones have anon inodes) */
 	struct cred *cred;

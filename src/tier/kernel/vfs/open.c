@@ -117,6 +117,10 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		file_unref(f); /* open sets f->ops when it succeeds, and only then */
 		return r;
 	}
+	if (file_writable(f)) {
+		p.mnt->writers++;
+		f->holds_mount = true;
+	}
 	notify_file(f, IN_OPEN);
 	if ((flags & O_TRUNC) && !created)
 		notify_file(f, IN_MODIFY);

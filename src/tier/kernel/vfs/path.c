@@ -24,6 +24,8 @@ struct path path_ref(struct path p)
 {
 	if (p.dentry)
 		dentry_ref(p.dentry);
+	if (p.mnt)
+		mount_ref(p.mnt);
 	return p;
 }
 
@@ -31,12 +33,17 @@ void path_unref(struct path p)
 {
 	if (p.dentry)
 		dentry_unref(p.dentry);
+	if (p.mnt)
+		mount_unref(p.mnt);
 }
 
+/* Takes the reference on @d, and one of its own on @mnt. */
 static void move_to(struct step *s, struct mount *mnt, struct dentry *d)
 {
-	dentry_unref(s->at.dentry);
-	s->at = (struct path){ mnt, d };
+	struct path was = s->at;
+
+	s->at = (struct path){ mount_ref(mnt), d };
+	path_unref(was);
 }
 
 static bool same_path(struct path a, struct path b)
@@ -96,7 +103,7 @@ void step_done(struct step *s)
 {
 	path_unref(s->at);
 	free(s->owned);
-	s->at.dentry = NULL;
+	s->at = (struct path){ NULL, NULL };
 	s->owned = NULL;
 }
 
@@ -110,6 +117,8 @@ int step_enter(struct step *s, struct dentry *d)
 			return -EXDEV;
 		}
 		mnt = m;
+		if (!(s->flags & LOOKUP_UMOUNT))
+			m->expiring = false;
 		dentry_ref(m->root);
 		dentry_unref(d);
 		d = m->root;
@@ -153,6 +162,8 @@ int step_lookup(struct step *s, struct dentry **ret)
 	r = inode_permission(s->task, dir->inode, X_OK);
 	if (r < 0)
 		return r;
+	if (dir->sb->flags & SB_NO_CACHE)
+		s->task->call.unsteady = true;
 	if (dir->flags & DENTRY_DELETED)
 		return -ENOENT; /* a directory that was removed has no names, and gets none */
 	if (s->len > GUEST_NAME_MAX)
@@ -208,6 +219,7 @@ static int follow_magic(struct step *s, struct inode *link)
 	struct path to;
 	int r;
 
+	s->task->call.unsteady = true;
 	if (s->flags & LOOKUP_NO_MAGIC)
 		return -ELOOP;
 	if (s->flags & (LOOKUP_BENEATH | LOOKUP_IN_ROOT))
@@ -219,7 +231,8 @@ static int follow_magic(struct step *s, struct inode *link)
 		path_unref(to);
 		return -EXDEV;
 	}
-	move_to(s, to.mnt, to.dentry);
+	path_unref(s->at);
+	s->at = to;
 	return 1;
 }
 

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The same question again and again, and then something changes: a kernel that remembers answers
+ * must not give an old one. Each case asks often enough for that first.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+
+#include "guest.h"
+
+enum { OFTEN = 40 };
+
+static int missing(const char *path)
+{
+	struct stat st;
+	int last = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		last = stat(path, &st) < 0 ? errno : 0;
+	return last;
+}
+
+static int linked(const char *path)
+{
+	char b[64];
+	int last = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		last = readlink(path, b, sizeof(b)) < 0 ? errno : 0;
+	return last;
+}
+
+static int refused(const char *path, int mode)
+{
+	int last = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		last = access(path, mode) < 0 ? errno : 0;
+	return last;
+}
+
+static void tell(const char *what, int err)
+{
+	printf("  %s: %s\n", what, err ? errno_name(err) : "ok");
+}
+
+static void all(const char *what, const char *path)
+{
+	printf("  %s\n", what);
+	tell("  stat", missing(path));
+	tell("  readlink", linked(path));
+	tell("  access", refused(path, R_OK));
+}
+
+CASE(names_come_and_go)
+{
+	all("nothing there", "a");
+	put("a", "x");
+	all("a file", "a");
+	need("rename", rename("a", "b"));
+	all("renamed", "a");
+	all("the other name", "b");
+	need("symlink", symlink("b", "a"));
+	all("a link", "a");
+	need("unlink", unlink("a"));
+	need("mkdir", mkdir("a", 0755));
+	all("a directory", "a");
+	all("nothing in it", "a/c");
+	need("link", link("b", "a/c"));
+	all("a second name", "a/c");
+	need("unlink", unlink("a/c"));
+	all("and gone", "a/c");
+	all("through a file", "b/c");
+	need("mknod", mknod("a/c", S_IFIFO | 0600, 0));
+	all("a pipe", "a/c");
+	need("rmdir", unlink("a/c") < 0 ? -1 : rmdir("a"));
+	all("its directory gone", "a/c");
+}
+
+static void in_child(void (*fn)(void))
+{
+	int status = 0;
+
+	fflush(stdout);
+	if (fork() == 0) {
+		fn();
+		fflush(stdout);
+		_exit(0);
+	}
+	wait(&status);
+	if (status)
+		printf("  child: %d\n", status);
+}
+
+static void make_it(void)
+{
+	put("d/made", "");
+}
+
+static void remove_it(void)
+{
+	unlink("d/made");
+}
+
+CASE(others_change_names)
+{
+	need("mkdir", mkdir("d", 0755));
+	all("nothing there", "d/made");
+	in_child(make_it);
+	all("made by another", "d/made");
+	in_child(remove_it);
+	all("removed by another", "d/made");
+}
+
+CASE(where_we_are)
+{
+	need("mkdir", mkdir("d", 0755));
+	put("d/f", "");
+	all("above", "f");
+	need("chdir", chdir("d"));
+	all("inside", "f");
+	need("chdir", chdir(".."));
+	all("above again", "f");
+}
+
+static void look_inside(void)
+{
+	all("from outside", "closed/f");
+}
+
+CASE(who_we_are)
+{
+	need("mkdir", mkdir("closed", 0700));
+	all("as the owner", "closed/f");
+	as_user(1234, 1234, look_inside);
+	need("chmod", chmod("closed", 0755));
+	as_user(1234, 1234, look_inside);
+	all("as the owner", "closed/f");
+}
+
+static pid_t often_pid(void)
+{
+	pid_t p = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		p = getpid();
+	return p;
+}
+
+static pid_t often_parent(void)
+{
+	pid_t p = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		p = getppid();
+	return p;
+}
+
+CASE(pids)
+{
+	pid_t mine = often_pid(), child;
+	int p[2], q[2], status = 0;
+	char c;
+
+	say_is("gettid is getpid", syscall(SYS_gettid) == mine);
+	need("pipes", pipe(p) | pipe(q));
+	fflush(stdout);
+	child = fork();
+	if (child == 0) {
+		pid_t before = often_pid();
+		bool ok = before != mine && often_parent() == mine;
+
+		if (fork() == 0) {
+			/* Its parent ends now: from then on it has another. */
+			close(p[1]);
+			often_parent();
+			if (read(p[0], &c, 1) != 1 || often_parent() == before)
+				_exit(1);
+			_exit(write(q[1], "y", 1) != 1);
+		}
+		_exit(ok ? 0 : 1);
+	}
+	wait(&status);
+	say_is("the child is another", WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	say_is("and known by that", often_pid() == mine && child != mine);
+	say_n("tell the orphan", write(p[1], "x", 1));
+	close(q[1]);
+	say_n("it has another parent", read(q[0], &c, 1));
+	if (vfork() == 0)
+		_exit(getpid() == mine);
+	wait(&status);
+	say_is("vfork", WIFEXITED(status) && WEXITSTATUS(status) == 0 && often_pid() == mine);
+}
+
+static void *ask_in_thread(void *arg)
+{
+	pid_t *tid = arg;
+
+	for (int i = 0; i < OFTEN; i++)
+		*tid = (pid_t)syscall(SYS_gettid);
+	return missing("nothing") == ENOENT ? arg : NULL;
+}
+
+CASE(threads)
+{
+	pid_t tid[4];
+	pthread_t th[4];
+	void *ok;
+	int good = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		tid[0] = (pid_t)syscall(SYS_gettid);
+	tell("alone", missing("nothing"));
+	for (int i = 1; i < 4; i++)
+		need("thread", -pthread_create(&th[i], NULL, ask_in_thread, &tid[i]));
+	for (int i = 1; i < 4; i++) {
+		pthread_join(th[i], &ok);
+		good += ok != NULL;
+		for (int j = 0; j < i; j++)
+			good += tid[i] != tid[j];
+	}
+	say_n("each its own", good);
+	put("nothing", "");
+	tell("after", missing("nothing"));
+}
+
+CASE(bad_addresses)
+{
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char b[16], longer[300];
+	struct stat st;
+
+	need("munmap", munmap(page + 4096, 4096));
+	tell("hot", missing("nothing") | linked("."));
+	say("stat", stat(BAD_PTR, &st));
+	say("readlink", readlink(BAD_PTR, b, sizeof(b)));
+	say("access", access(BAD_PTR, R_OK));
+	memcpy(page + 4096 - 7, "nothing", 7);
+	say("no end", stat(page + 4096 - 7, &st));
+	memcpy(page + 4096 - 8, "nothing", 8);
+	say("the end at the end", stat(page + 4096 - 8, &st));
+	say("no room, a file", readlink(".", BAD_PTR, 16));
+	say("no size", readlink(".", b, 0));
+	memset(longer, '/', sizeof(longer) - 2);
+	longer[sizeof(longer) - 2] = 'q';
+	longer[sizeof(longer) - 1] = '\0';
+	tell("many slashes", missing(longer));
+	put("nothing", "");
+	tell("now it is there", missing("nothing"));
+}
+
+static volatile sig_atomic_t ticks, wrong;
+
+static void tick(int sig)
+{
+	char b[16];
+	int err = errno;
+
+	if (readlink("/", b, sizeof(b)) != -1 || errno != EINVAL)
+		wrong = 1;
+	if (access("nothing", F_OK) != -1 || errno != ENOENT)
+		wrong = 1;
+	errno = err;
+	ticks++;
+}
+
+CASE(in_the_middle)
+{
+	struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { 0 };
+	char b[16];
+
+	signal(SIGALRM, tick);
+	setitimer(ITIMER_REAL, &often, NULL);
+	while (ticks < 200 && !wrong) {
+		if (readlink(".", b, sizeof(b)) != -1 || errno != EINVAL)
+			wrong = 2;
+		if (access("nothing at all", F_OK) != -1 || errno != ENOENT)
+			wrong = 3;
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	say_n("wrong", wrong);
+}
+
+/* readlink(".", buf, 8) from a site of our own, with every register and flag looked at. */
+static long checked(const char *path, char *buf, uint64_t *bad, int through)
+{
+	uint64_t regs[10] = { 0 }, flags = 0, zone = 0;
+	long r;
+
+	__asm__ volatile("mov %[buf], %%rsi\n"
+			 "mov $8, %%edx\n"
+			 "mov $0x1010, %%r8d\n"
+			 "mov $0x2020, %%r9d\n"
+			 "mov $0x3030, %%r10d\n"
+			 "mov $0x4040, %%r12d\n"
+			 "movq $0x5050, -8(%%rsp)\n"
+			 "movq $0x6060, -120(%%rsp)\n"
+			 "test %[through], %[through]\n"
+			 "jnz 2f\n"
+			 "mov $0x7fffffff, %%eax\n"
+			 "add $1, %%eax\n" /* overflow, sign, no carry */
+			 "stc\n"
+			 "mov $89, %%eax\n"
+			 "1: syscall\n"
+			 "jmp 3f\n"
+			 "2: mov $0x7fffffff, %%eax\n"
+			 "add $1, %%eax\n"
+			 "stc\n"
+			 "mov $39, %%eax\n" /* getpid, by the same instruction */
+			 "jmp 1b\n"
+			 "3: mov -8(%%rsp), %%rcx\n"
+			 "mov %%rcx, %[zone]\n"
+			 "mov -120(%%rsp), %%rcx\n"
+			 "lea -136(%%rsp), %%rsp\n"
+			 "pushfq\n"
+			 "pop %%r11\n"
+			 "lea 136(%%rsp), %%rsp\n"
+			 "add %%rcx, %[zone]\n"
+			 "mov %%r11, %[flags]\n"
+			 "mov %%rdi, (%[regs])\n"
+			 "mov %%rsi, 8(%[regs])\n"
+			 "mov %%rdx, 16(%[regs])\n"
+			 "mov %%r8, 24(%[regs])\n"
+			 "mov %%r9, 32(%[regs])\n"
+			 "mov %%r10, 40(%[regs])\n"
+			 "mov %%r12, 48(%[regs])\n"
+			 : "=&a"(r), [flags] "=&r"(flags), [zone] "=&r"(zone)
+			 : "D"(path), [buf] "r"(buf), [regs] "r"(regs), [through] "r"(through)
+			 : "rsi", "rdx", "r8", "r9", "r10", "r11", "rcx", "r12", "memory", "cc");
+	/* carry, overflow, sign, parity, zero */
+	*bad |= (flags & 0x8c5) != 0x885 || zone != 0xb0b0 || regs[0] != (uint64_t)path ||
+		regs[1] != (uint64_t)buf || regs[2] != 8 || regs[3] != 0x1010 ||
+		regs[4] != 0x2020 || regs[5] != 0x3030 || regs[6] != 0x4040;
+	return r;
+}
+
+CASE(registers)
+{
+	uint64_t bad = 0;
+	char b[8];
+	long r = 0;
+
+	for (int i = 0; i < OFTEN; i++)
+		r = checked(".", b, &bad, 0);
+	say_is("not a link", r == -EINVAL);
+	say_is("by the same syscall", checked(".", b, &bad, 1) == getpid());
+	say_is("nothing there", checked("nothing", b, &bad, 0) == -ENOENT);
+	say_is("nowhere", checked(BAD_PTR, b, &bad, 0) == -EFAULT);
+	say_n("registers and flags changed", (long)bad);
+}
+
+CASE(fixed_addresses)
+{
+	char *at = (char *)0x50f0000, *p;
+	bool sums = true;
+
+	tell("hot", missing("nothing"));
+	say_is("pid", often_pid() == getpid());
+	p = mmap(at, 0x10000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+		0);
+	say_is("where we said", p == at);
+	memset(p, 0x5a, 0x10000);
+	tell("still", missing("nothing"));
+	tell("another", missing("nothing at all"));
+	say_is("pid", often_pid() == getpid() && often_parent() == getppid());
+	for (int i = 0; i < 0x10000; i++)
+		sums &= p[i] == 0x5a;
+	say_is("nobody else writes there", sums);
+	put("nothing", "");
+	tell("now it is there", missing("nothing"));
+}
