@@ -29,6 +29,7 @@
 #include "tier/kernel/vfs/file.h"
 
 enum { NO_WAIT = 8 /* RWF_NOWAIT */, PIECE = 64 << 10, PASSED_MAX = 8 };
+enum { CHANNEL_PIECE = 256 << 10 };
 
 struct host_end {
 	struct watch watch;
@@ -302,13 +303,18 @@ struct file *hostfile_create(struct kernel *k, int fd, unsigned flags)
 static ssize_t channel_send(struct sock *s, struct task *t, struct uio *io, struct msg_out *m)
 {
 	struct host_end *h = s->host;
-	char buf[8192];
-	ssize_t n = uio_in(io, buf, sizeof(buf)), done;
+	/* What does not fit costs the guest another call, and a file is many of these. */
+	size_t want = io->left < CHANNEL_PIECE ? io->left : CHANNEL_PIECE;
+	char *buf = malloc(want ? want : 1);
+	ssize_t n = buf ? uio_in(io, buf, want) : -ENOMEM, done;
 
-	if (n <= 0)
+	if (n <= 0) {
+		free(buf);
 		return n;
+	}
 	done = send(h->watch.fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	done = done < 0 ? -errno : done;
+	free(buf);
 	if (done < n)
 		uio_back(io, (size_t)(n - (done > 0 ? done : 0)));
 	return done == -EPIPE ? sock_broken(t, m->flags) : done;
@@ -334,7 +340,7 @@ static void take_passed(struct kernel *k, const int *fds, unsigned count, struct
 static ssize_t channel_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m)
 {
 	struct host_end *h = s->host;
-	size_t want = io->left < PIECE ? io->left : PIECE;
+	size_t want = io->left < CHANNEL_PIECE ? io->left : CHANNEL_PIECE;
 	int fds[PASSED_MAX];
 	unsigned count = 0;
 	char *buf = malloc(want ? want : 1);
