@@ -625,7 +625,7 @@ static void test_a_snapshot(void **state)
 	/* In their order, and each its own. */
 	for (unsigned i = 0; i < 3; i++) {
 		assert_true(x.got[i] >= 0);
-		assert_int_equal(write(x.got[i], "smd" + i, 1), 1);
+		assert_int_equal(write(x.got[i], &"smd"[i], 1), 1);
 		close(x.got[i]);
 	}
 	for (unsigned i = 0; i < 3; i++) {
