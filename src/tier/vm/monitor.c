@@ -297,6 +297,8 @@ static void close_rest(struct monitor *m)
 	close(m->v->kvm);
 	close(m->v->kernel);
 	close(m->v->initrd);
+	for (unsigned i = 0; i < CGROUP_PARTS; i++)
+		close(m->v->cg.tasks[i]);
 	if (from) {
 		close(from->state);
 		close(from->memory);
@@ -331,6 +333,40 @@ static void load_state(struct monitor *m)
 	vsock_drop_all(&m->vsock, true);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* A clone has all that ward had open; of that it keeps what a machine is made of. */
+static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
+{
+	int keep[11 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
+		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1 };
+	unsigned n = 11, next = STDERR_FILENO + 1;
+	struct err e = { 0 };
+
+	if (v->box.plan->from) {
+		keep[8] = v->box.plan->from->state;
+		keep[9] = v->box.plan->from->memory;
+		keep[10] = v->box.plan->from->disk;
+	}
+	for (unsigned i = 0; i < VM_MOUNTS_MAX; i++)
+		keep[n++] = v->mounts[i];
+	for (unsigned i = 0; i < CGROUP_PARTS; i++)
+		keep[n++] = v->cg.tasks[i];
+	qsort(keep, n, sizeof(keep[0]), by_number);
+	for (unsigned i = 0; i <= n; i++) {
+		unsigned end = i < n ? (unsigned)keep[i] : ~0u;
+
+		if (i < n && (keep[i] < 0 || end < next))
+			continue;
+		if (end > next && syscall(SYS_close_range, next, i < n ? end - 1 : end, 0) < 0)
+			must(m, err_set(&e, errno, "closing what is not the machine's"), &e);
+		next = end + 1;
+	}
+}
+
 void monitor_main(struct box *box, int channel)
 {
 	struct vmbox *v = (struct vmbox *)box;
@@ -343,8 +379,7 @@ void monitor_main(struct box *box, int channel)
 	m->trail = (struct trail *)v->box.shared;
 	m->channel = channel;
 	m->keeper = v->keeper_end;
-	close(v->keeper);
-	close(v->control);
+	keep_only(v, channel, m);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	trail_begin(m->trail, STEP_ATTACH);
 	must(m, enter_cgroups(v, &e), &e);
