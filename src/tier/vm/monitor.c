@@ -120,6 +120,15 @@ static struct machine_device *next_place(struct monitor *m)
 	return machine_place(&m->machine, m->machine.device_count);
 }
 
+static void limit_disk(struct monitor *m, struct block *b)
+{
+	const struct plan_limits *l = &m->v->box.plan->limits;
+	struct err e = { 0 };
+
+	if (l->io_bytes_s || l->io_ops_s)
+		must(m, block_limit(b, l->io_bytes_s, l->io_ops_s, &m->machine.events, &e), &e);
+}
+
 /* After the root, so that theirs are the later names; ward-init goes by the ids. */
 static void add_mounts(struct monitor *m)
 {
@@ -131,6 +140,7 @@ static void add_mounts(struct monitor *m)
 		must(m, str_fmt(id, sizeof(id), "mount%u", i), &e);
 		block_init(&m->mount_blocks[i], &m->mount_disks[i], id, false, &m->machine.mem,
 			machine_raise, next_place(m));
+		limit_disk(m, &m->mount_blocks[i]);
 		add_device(m, &m->mount_blocks[i].dev);
 	}
 }
@@ -169,11 +179,7 @@ static void make_machine(struct monitor *m)
 	must(m, machine_create(&m->machine, &c, &e), &e);
 	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
 	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
-	if (plan->limits.io_bytes_s || plan->limits.io_ops_s)
-		must(m,
-			block_limit(&m->block, plan->limits.io_bytes_s, plan->limits.io_ops_s,
-				&m->machine.events, &e),
-			&e);
+	limit_disk(m, &m->block);
 	add_device(m, &m->block.dev);
 	rng_init(&m->rng, mem, machine_raise, next_place(m));
 	add_device(m, &m->rng.dev);
@@ -194,7 +200,7 @@ static void load_guest(struct monitor *m)
 	struct boot_request q = { .kernel = m->v->kernel,
 		.initrd = m->v->initrd,
 		.cmdline = line,
-		.acpi = true,
+		.acpi = m->v->acpi,
 		.serial = true };
 	struct err e = { 0 };
 	int r = str_fmt(line, sizeof(line),
@@ -344,7 +350,10 @@ void monitor_main(struct box *box, int channel)
 	must(m, enter_cgroups(v, &e), &e);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
-	must(m, control_init(&m->control, &m->machine, v->control_end, &e), &e);
+	must(m,
+		control_init(&m->control, &m->machine, v->control_end,
+			v->state ? v->box.plan->from->memory : -1, &e),
+		&e);
 	if (!v->state)
 		load_guest(m);
 	lock_down(m);

@@ -545,7 +545,7 @@ static const struct proc_entry sys_fs[] = {
 	KNOB("pipe-user-pages-soft", "16384\n"),
 	KNOB("pipe-user-pages-hard", "0\n"),
 	KNOB("lease-break-time", "45\n"),
-	KNOB("leases-enable", "0\n"),
+	KNOB("leases-enable", "1\n"),
 	KNOB("aio-max-nr", "65536\n"),
 	TEXT("aio-nr", "0\n"),
 	TEXT("protected_hardlinks", "1\n"),

@@ -312,16 +312,23 @@ static struct path root_of(const struct proc_ctx *c)
 	return t && t->fs ? t->fs->root : (struct path){ c->k->root_mount, c->k->root_mount->root };
 }
 
-static void mount_words(const struct mount *m, struct buf *out)
+static void mount_words(const struct mount *m, bool whole_ro, struct buf *out)
 {
-	buf_add_str(out, m->flags & MOUNT_READ_ONLY ? "ro" : "rw");
+	buf_add_str(out, whole_ro ? "ro" : "rw");
 	if (m->flags & MOUNT_NO_SUID)
 		buf_add_str(out, ",nosuid");
 	if (m->flags & MOUNT_NO_DEV)
 		buf_add_str(out, ",nodev");
 	if (m->flags & MOUNT_NO_EXEC)
 		buf_add_str(out, ",noexec");
-	buf_add_str(out, ",relatime");
+	if (m->flags & MOUNT_NO_ATIME)
+		buf_add_str(out, ",noatime");
+	if (m->flags & MOUNT_NO_DIRATIME)
+		buf_add_str(out, ",nodiratime");
+	if (!(m->flags & (MOUNT_NO_ATIME | MOUNT_STRICT_ATIME)))
+		buf_add_str(out, ",relatime");
+	if (m->flags & MOUNT_NO_FOLLOW)
+		buf_add_str(out, ",nosymfollow");
 }
 
 static bool mount_path(const struct proc_ctx *c, struct mount *m, char *buf, size_t cap)
@@ -339,7 +346,7 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 		if (!mount_path(c, m, at, sizeof(at)))
 			continue;
 		buf_add_fmt(out, "%s %s %s ", m->source, at, m->sb->ops->name);
-		mount_words(m, out);
+		mount_words(m, (m->flags & MOUNT_READ_ONLY) || (m->sb->flags & SB_READ_ONLY), out);
 		buf_add_str(out, " 0 0\n");
 	}
 }
@@ -353,9 +360,11 @@ static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 			continue;
 		buf_add_fmt(out, "%u %u 0:%llu / %s ", m->id, m->parent ? m->parent->id : m->id,
 			(unsigned long long)m->sb->dev, at);
-		mount_words(m, out);
+		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
-			m->flags & MOUNT_READ_ONLY ? "ro" : "rw");
+			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)
+				? "ro"
+				: "rw");
 	}
 }
 

@@ -160,11 +160,19 @@ int store_open(struct inode *i, bool write)
 
 int store_reopen(struct inode *i)
 {
-	/* A memory file has no name to be opened by. */
-	bool copy = i->sb->k->store < 0 || node_of(i)->is_memfd;
-	int fd = copy ? fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3) : open_store(i, O_RDONLY);
+	struct kernel *k = i->sb->k;
+	char name[NAME_CAP];
+	int fd;
 
-	return fd < 0 && copy ? -errno : fd;
+	if (k->store >= 0 && !node_of(i)->is_memfd)
+		return open_store(i, O_RDONLY);
+	/* No name leads to it but that of our own descriptor. */
+	if (k->host_proc >= 0) {
+		str_fmt(name, sizeof(name), "self/fd/%d", node_of(i)->fd);
+		return host_openat(k->host_proc, name, O_RDONLY | O_CLOEXEC, 0);
+	}
+	fd = fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
 }
 
 /* Nobody has it open: what can be opened again by name is closed. */

@@ -19,6 +19,7 @@
 #include "tier/kernel/fs/memfd.h"
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/pipe.h"
+#include "tier/kernel/sys/fileflags.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
@@ -66,7 +67,7 @@ SYSCALL4(sync_file_range, int, fd, int64_t, off, int64_t, len, unsigned, flags)
 		return -EBADF;
 	if ((flags & ~7u) || off < 0 || len < 0 || ckd_add(&end, off, len))
 		return -EINVAL;
-	if (f->ops->flags & FILE_STREAM)
+	if (!S_ISREG(f->inode->mode) && !S_ISBLK(f->inode->mode) && !S_ISDIR(f->inode->mode))
 		return -ESPIPE;
 	return 0;
 }
@@ -99,8 +100,11 @@ SYSCALL2(memfd_create, gva_t, uname, unsigned, flags)
 	ssize_t n;
 	int r;
 
-	if (flags & ~(unsigned)(CLOEXEC | SEALING | NOEXEC_SEAL | EXEC))
+	if (flags & ~(unsigned)(CLOEXEC | SEALING | NOEXEC_SEAL | EXEC) &
+		~(flags & HUGETLB ? HUGETLB | 0x3fu << 26 : 0u))
 		return -EINVAL;
+	if (flags & HUGETLB)
+		return -ENODEV; /* no huge pages of any size */
 	if ((flags & EXEC) && (flags & NOEXEC_SEAL))
 		return -EINVAL;
 	n = guest_copy_string(task, uname, name, sizeof(name));
@@ -118,7 +122,7 @@ SYSCALL2(memfd_create, gva_t, uname, unsigned, flags)
 	return r;
 }
 
-static long set_bit(struct task *t, struct file *f, uint64_t arg, unsigned bit)
+static long set_bit(struct task *t, struct file *f, int fd, uint64_t arg, unsigned bit)
 {
 	int32_t on;
 
@@ -127,6 +131,8 @@ static long set_bit(struct task *t, struct file *f, uint64_t arg, unsigned bit)
 	f->flags = on ? f->flags | bit : f->flags & ~bit;
 	if (f->ops->set_flags)
 		f->ops->set_flags(f, f->flags);
+	if (bit == O_ASYNC)
+		file_set_async(f, fd);
 	return 0;
 }
 
@@ -142,13 +148,19 @@ SYSCALL3(ioctl, int, fd, unsigned, cmd, uint64_t, arg)
 		task->files->slots[fd].cloexec = cmd == FIOCLEX;
 		return 0;
 	case FIONBIO:
-		return set_bit(task, f, arg, O_NONBLOCK);
+		return set_bit(task, f, fd, arg, O_NONBLOCK);
 	case FIOASYNC:
-		return set_bit(task, f, arg, O_ASYNC);
+		return set_bit(task, f, fd, arg, O_ASYNC);
 	case FIONREAD:
 		if (S_ISREG(f->inode->mode))
 			return guest_write_u32(task, GVA(arg), (uint32_t)(f->inode->size - f->pos));
 		break;
+	}
+	if (S_ISREG(f->inode->mode) || S_ISDIR(f->inode->mode)) {
+		long r = file_ioctl(task, f, cmd, arg);
+
+		if (r != -ENOTTY)
+			return r;
 	}
 	return f->ops->ioctl ? f->ops->ioctl(f, task, cmd, arg) : -ENOTTY;
 }

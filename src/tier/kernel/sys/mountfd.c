@@ -213,7 +213,7 @@ static long set_one(
 	if (cmd == CONF_FLAG)
 		return mount_option(c->type, &c->options, key, NULL);
 	if (cmd != CONF_STRING)
-		return -EINVAL; /* no file system here wants a blob, a path or a descriptor */
+		return -EOPNOTSUPP; /* no file system here wants a blob, a path or a descriptor */
 	n = guest_copy_string(t, uvalue, value, sizeof(value));
 	if (n < 0)
 		return n == -ENAMETOOLONG ? -EINVAL : n;
@@ -458,38 +458,69 @@ static long set_tree(struct mount *top, const struct mount_attr_guest *a, bool a
 	return 0;
 }
 
+/* Copied in and checked; 1: there is nothing to change. */
+static long read_attr(struct task *t, gva_t uattr, uint64_t size, struct mount_attr_guest *ret)
+{
+	const uint64_t kinds = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
+	unsigned ignored;
+	long r;
+
+	if (size > 4096)
+		return -E2BIG;
+	if (size < sizeof(*ret))
+		return -EINVAL;
+	if (!task_capable(t, CAP_SYS_ADMIN))
+		return -EPERM;
+	r = guest_read_struct(t, ret, sizeof(*ret), uattr, size);
+	if (r < 0)
+		return r;
+	if (!ret->set && !ret->clear && !ret->propagation)
+		return 1;
+	if ((ret->propagation & ~kinds) || (ret->propagation & (ret->propagation - 1)))
+		return -EINVAL;
+	if ((ret->set | ret->clear) & MA_IDMAP)
+		return -EINVAL;
+	return changed_flags(ret, 0, &ignored) ? 0 : -EINVAL;
+}
+
 SYSCALL5(mount_setattr, int, dirfd, gva_t, upath, unsigned, flags, gva_t, uattr, uint64_t, size)
 {
 	const unsigned at = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
-	const uint64_t kinds = 1 << 17 | 1 << 18 | 1 << 19 | 1 << 20;
 	struct mount_attr_guest attr;
-	unsigned ignored;
 	struct path p;
 	long r;
 
 	if (flags & ~(at | AT_RECURSIVE_))
 		return -EINVAL;
-	if (size > 4096)
-		return -E2BIG;
-	if (size < sizeof(attr))
-		return -EINVAL;
-	if (!task_capable(task, CAP_SYS_ADMIN))
-		return -EPERM;
-	r = guest_read_struct(task, &attr, sizeof(attr), uattr, size);
-	if (r < 0)
-		return r;
-	if (!attr.set && !attr.clear && !attr.propagation)
-		return 0;
-	if ((attr.propagation & ~kinds) || (attr.propagation & (attr.propagation - 1)))
-		return -EINVAL;
-	if ((attr.set | attr.clear) & MA_IDMAP)
-		return -EINVAL;
-	if (!changed_flags(&attr, 0, &ignored))
-		return -EINVAL;
+	r = read_attr(task, uattr, size, &attr);
+	if (r != 0)
+		return r < 0 ? r : 0;
 	r = path_at(task, dirfd, upath, flags & at, &p);
 	if (r < 0)
 		return r;
 	r = p.dentry == p.mnt->root ? set_tree(p.mnt, &attr, flags & AT_RECURSIVE_) : -EINVAL;
 	path_unref(p);
 	return r;
+}
+
+SYSCALL5(open_tree_attr, int, dirfd, gva_t, upath, unsigned, flags, gva_t, uattr, uint64_t, size)
+{
+	struct mount_attr_guest attr;
+	long r = 1, fd;
+
+	if (gva_null(uattr) ? size != 0 : false)
+		return -EINVAL;
+	if (!gva_null(uattr))
+		r = read_attr(task, uattr, size, &attr);
+	if (r < 0)
+		return r;
+	fd = do_open_tree(task, dirfd, upath, flags);
+	if (fd < 0 || r == 1)
+		return fd;
+	r = set_tree(fd_get_path(task, (int)fd)->path.mnt, &attr, flags & AT_RECURSIVE_);
+	if (r < 0) {
+		fd_close(task, (int)fd);
+		return r;
+	}
+	return fd;
 }

@@ -15,12 +15,9 @@
 	}
 
 REFUSED(pivot_root, EPERM)
-REFUSED(open_tree_attr, EPERM)
 REFUSED(swapon, EPERM)
 REFUSED(swapoff, EPERM)
 REFUSED(acct, EPERM)
 REFUSED(quotactl, EPERM)
 REFUSED(quotactl_fd, EPERM)
-REFUSED(name_to_handle_at, EOPNOTSUPP)
-REFUSED(open_by_handle_at, EPERM)
 REFUSED(lookup_dcookie, EPERM)

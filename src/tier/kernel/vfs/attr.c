@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -55,6 +56,8 @@ int vfs_stat(struct path p, struct kstat *ret)
 	int r = inode_stat(p.dentry->inode, ret);
 
 	ret->mnt_id = p.mnt->id;
+	if (p.dentry == p.mnt->root)
+		ret->attributes |= STATX_ATTR_MOUNT_ROOT_;
 	return r;
 }
 
@@ -63,6 +66,8 @@ int vfs_fstat(struct file *f, struct kstat *ret)
 	int r = inode_stat(f->inode, ret);
 
 	ret->mnt_id = f->path.mnt ? f->path.mnt->id : 0;
+	if (f->path.mnt && f->path.dentry == f->path.mnt->root)
+		ret->attributes |= STATX_ATTR_MOUNT_ROOT_;
 	return r;
 }
 
@@ -221,8 +226,12 @@ int vfs_truncate(struct task *t, struct path p, int64_t size)
 	r = inode_permission(t, i, W_OK);
 	if (r == 0)
 		r = mount_writable(p);
+	if (r == 0 && (i->flags & (INODE_IMMUTABLE | INODE_APPEND)))
+		r = -EPERM;
 	if (r == 0 && i->writers < 0)
 		r = -ETXTBSY;
+	if (r == 0 && i->leases)
+		r = (int)lease_break(t, i, true, true);
 	return r < 0 ? r : set_size(t, i, p.dentry, size);
 }
 

@@ -145,11 +145,13 @@ static int size_of(const char *s)
 int mount_option(const char *type, struct mount_options *o, const char *key, const char *value)
 {
 	static const char *const taken[] = { "huge", "mpol", "newinstance", "ptmxmode", "hidepid",
-		"subset", "inode32", "inode64", "noswap" };
+		"subset", "sync", "async", "dirsync", "lazytime", "nolazytime", "mand", "nomand",
+		"inode32", "inode64", "noswap" };
 
+	/* What every file system knows; a value is not looked at, as on Linux. */
 	if (str_eq(key, "ro") || str_eq(key, "rw")) {
 		o->read_only = key[1] == 'o';
-		return value ? -EINVAL : 0;
+		return 0;
 	}
 	if (str_eq(key, "mode"))
 		return number(value, 8, &o->mode);
@@ -193,7 +195,7 @@ int guest_attach(struct mount *m, struct path at)
 {
 	if (S_ISDIR(m->root->inode->mode) != is_dir(at))
 		return -ENOTDIR;
-	if (at.dentry->flags & DENTRY_DELETED)
+	if ((at.dentry->flags & DENTRY_DELETED) || S_ISLNK(at.dentry->inode->mode))
 		return -ENOENT;
 	/* A file system that keeps no names has no place for something to lie on. */
 	if ((at.dentry->sb->flags & SB_NO_CACHE) && at.dentry->parent)

@@ -243,7 +243,8 @@ int step_follow(struct step *s, struct dentry *d)
 	ssize_t n;
 	int r;
 
-	if (++s->links > GUEST_LINKS_MAX || (s->flags & LOOKUP_NO_SYMLINKS))
+	if (++s->links > GUEST_LINKS_MAX || (s->flags & LOOKUP_NO_SYMLINKS) ||
+		(s->at.mnt->flags & MOUNT_NO_FOLLOW))
 		return -ELOOP;
 	if (link->ops->follow)
 		return follow_magic(s, link);

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -445,6 +446,81 @@ static void test_guest_mounts(void **state)
 	/* The rest goes with the sandbox. */
 }
 
+static void test_leases(void **state)
+{
+	struct task *child;
+	long ret;
+	int fd;
+
+	start(NULL, 0, NULL, 0);
+	write_file("/f", "x");
+	child = fake_fork(me);
+	signal_set_mask(me, 1ULL << (SIGIO - 1)); /* so that it stays pending */
+	fd = open_at("/f", O_RDONLY);
+	assert_int_equal(CALL(fcntl, fd, F_SETLEASE, F_WRLCK), 0);
+	assert_int_equal(CALL(fcntl, fd, F_GETLEASE), F_WRLCK);
+	assert_int_equal(fake_call(child, SYS_open, P("/f"), O_RDONLY | O_NONBLOCK), -EAGAIN);
+	assert_int_equal(fake_call(child, SYS_open, P("/f"), O_RDONLY), SYS_BLOCK);
+	assert_true(signal_set(me) & 1ULL << (SIGIO - 1));
+	assert_int_equal(CALL(fcntl, fd, F_GETLEASE), F_RDLCK); /* what may stay */
+	assert_int_equal(CALL(fcntl, fd, F_SETLEASE, F_RDLCK), 0);
+	assert_true(fake_over(child, &ret) && ret >= 0);
+	/* Reading is no reason any more; writing is. */
+	assert_int_equal(fake_call(child, SYS_truncate, P("/f"), 0), SYS_BLOCK);
+	assert_int_equal(CALL(fcntl, fd, F_SETLEASE, F_RDLCK), -EAGAIN);
+	assert_int_equal(CALL(close, fd), 0); /* the lease goes with the file */
+	assert_true(fake_over(child, &ret) && ret == 0);
+}
+
+static void test_words_of_files(void **state)
+{
+	struct task *child;
+	uint32_t *word;
+	long fd, ret;
+
+	start(NULL, 0, NULL, 0);
+	write_file("/f", "x");
+	child = fake_fork(me);
+	assert_int_equal(fake_call(child, SYS_setuid, 1000), 0);
+	/* Names of attributes. */
+	assert_int_equal(CALL(setxattr, P("/f"), P2("security.a"), out.v, 4, 0), 0);
+	assert_int_equal(CALL(setxattr, P("/f"), P2("trusted.b"), out.v, 4, 0), 0);
+	assert_int_equal(CALL(listxattr, P("/f"), 0, 0), 21);
+	assert_int_equal(fake_call(child, SYS_listxattr, P("/f"), 0, 0), 11);
+	assert_int_equal(fake_call(child, SYS_getxattr, P("/f"), P2("security.a"), 0, 0), 4);
+	assert_int_equal(fake_call(child, SYS_getxattr, P("/f"), P2("trusted.b"), 0, 0), -ENODATA);
+	assert_int_equal(
+		fake_call(child, SYS_setxattr, P("/f"), P2("security.a"), out.v, 4, 0), -EPERM);
+	/* Immutable, append-only. */
+	fd = open_at("/f", O_RDONLY);
+	word = fake_ptr(g, out);
+	*word = 0x10;
+	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
+	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	assert_int_equal(CALL(unlink, P("/f")), -EPERM);
+	assert_int_equal(CALL(truncate, P("/f"), 0), -EPERM);
+	*word = 0x20;
+	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
+	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	ret = open_at("/f", O_WRONLY | O_APPEND);
+	assert_true(ret >= 0);
+	*word = 0;
+	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
+	/* Handles. */
+	*word = 0;
+	assert_int_equal(
+		CALL(name_to_handle_at, AT_FDCWD, P("/f"), out.v, out.v + 512, 0), -EOVERFLOW);
+	assert_true(*word > 0);
+	assert_int_equal(CALL(name_to_handle_at, AT_FDCWD, P("/f"), out.v, out.v + 512, 0), 0);
+	assert_int_equal(
+		fake_call(child, SYS_open_by_handle_at, AT_FDCWD, out.v, O_RDONLY), -EPERM);
+	ret = CALL(open_by_handle_at, AT_FDCWD, out.v, O_RDONLY);
+	assert_true(ret >= 0);
+	assert_int_equal(CALL(read, ret, out.v + 1024, 10), 1);
+	assert_int_equal(CALL(unlink, P("/f")), 0);
+	assert_int_equal(CALL(open_by_handle_at, AT_FDCWD, out.v, O_RDONLY), -ESTALE);
+}
+
 static void test_locks(void **state)
 {
 	struct task *child;
@@ -628,6 +704,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_binds, begin, end),
 		cmocka_unit_test_setup_teardown(test_given_read_only, begin, end),
 		cmocka_unit_test_setup_teardown(test_guest_mounts, begin, end),
+		cmocka_unit_test_setup_teardown(test_leases, begin, end),
+		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),
