@@ -371,24 +371,13 @@ static struct proc *news_of(
 	return NULL;
 }
 
-static void add_usage(struct rusage *to, const struct rusage *from)
-{
-	to->ru_maxrss = to->ru_maxrss > from->ru_maxrss ? to->ru_maxrss : from->ru_maxrss;
-	timeradd(&to->ru_utime, &from->ru_utime, &to->ru_utime);
-	timeradd(&to->ru_stime, &from->ru_stime, &to->ru_stime);
-	to->ru_minflt += from->ru_minflt;
-	to->ru_majflt += from->ru_majflt;
-	to->ru_nvcsw += from->ru_nvcsw;
-	to->ru_nivcsw += from->ru_nivcsw;
-}
-
 static void seen(struct task *t, struct proc *c, const struct wait_req *q)
 {
 	if (q->options & WNOWAIT)
 		return;
 	if (c->state == PROC_ZOMBIE) {
-		add_usage(&t->proc->children_usage, &c->own_usage);
-		add_usage(&t->proc->children_usage, &c->children_usage);
+		usage_add(&t->proc->children_usage, &c->own_usage);
+		usage_add(&t->proc->children_usage, &c->children_usage);
 		proc_reap(c);
 	} else if (c->stop_news && (q->options & WUNTRACED)) {
 		c->stop_news = false;
