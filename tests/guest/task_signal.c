@@ -477,6 +477,35 @@ CASE(permission)
 	printf("%d\n", WEXITSTATUS(st));
 }
 
+static stack_t seen_stack;
+static int seen_change;
+
+static void look_at_stack(int sig)
+{
+	stack_t off = { .ss_flags = SS_DISABLE };
+
+	sigaltstack(NULL, &seen_stack);
+	seen_change = sigaltstack(&off, NULL) < 0 ? errno : 0;
+}
+
+CASE(altstack_while_on_it)
+{
+	static char stack[64 << 10];
+	stack_t ss = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction a = { .sa_handler = look_at_stack, .sa_flags = SA_ONSTACK };
+
+	sigaltstack(&ss, NULL);
+	sigaction(SIGUSR1, &a, NULL);
+	raise(SIGUSR1);
+	printf("%d %d\n", seen_stack.ss_flags, seen_change);
+	sigaltstack(NULL, &ss);
+	printf("%d %d\n", ss.ss_flags, ss.ss_size == sizeof(stack));
+	a.sa_flags = 0;
+	sigaction(SIGUSR1, &a, NULL);
+	raise(SIGUSR1);
+	printf("%d %d\n", seen_stack.ss_flags, seen_change);
+}
+
 static char *alt;
 static int faults, handled;
 

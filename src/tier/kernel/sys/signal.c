@@ -133,8 +133,20 @@ SYSCALL4(rt_sigtimedwait, gva_t, uset, gva_t, uinfo, gva_t, utimeout, uint64_t, 
 	return r == -ETIMEDOUT ? -EAGAIN : r == -ERESTARTSYS ? -EINTR : r;
 }
 
+/* Does it run there now? A stack that disarms itself counts as left. */
+static bool on_altstack(struct task *t)
+{
+	uint64_t sp;
+
+	if (!t->altstack.size || (t->altstack.flags & (1u << 31)))
+		return false;
+	sp = host_sp(t);
+	return sp > t->altstack.sp && sp - t->altstack.sp <= t->altstack.size;
+}
+
 SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
 {
+	bool on_it = on_altstack(task);
 	struct {
 		uint64_t sp;
 		int32_t flags, pad;
@@ -143,9 +155,13 @@ SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
 
 	if (!old.size)
 		old.flags = SS_DISABLE;
+	if (on_it)
+		old.flags |= SS_ONSTACK;
 	if (!gva_null(unew)) {
 		if (guest_read(task, &s, unew, sizeof(s)) < 0)
 			return -EFAULT;
+		if (on_it)
+			return -EPERM;
 		if ((s.flags & ~(int32_t)(1u << 31)) & ~(SS_DISABLE | SS_ONSTACK))
 			return -EINVAL;
 		if (s.flags & SS_DISABLE) {

@@ -121,6 +121,8 @@ void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
 /* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
+/* The stack pointer of a task that waits in a call; 0: nobody can say. */
+uint64_t host_sp(struct task *t);
 /* What the guest chose of the processors reaches its host thread. */
 void host_set_cpus(struct task *t);
 /* set_robust_list's address of a live task; 0: none. */

@@ -9,12 +9,15 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/str.h"
+#include "host/host.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 
@@ -146,6 +149,21 @@ void host_proc_kill(struct host_proc *hp)
 	o = engine_out(engine_of(hp->k));
 	o->no_reply = true;
 	o->kill = fd + 1;
+}
+
+uint64_t host_sp(struct task *t)
+{
+	char path[32], text[512], *at = text;
+	ssize_t n;
+
+	if (!t->host || t->k->host_proc < 0 ||
+		str_fmt(path, sizeof(path), "%d/syscall", (int)t->host->tid) < 0)
+		return 0;
+	n = host_get(t->k->host_proc, path, text, sizeof(text));
+	/* The number, six arguments, then this. */
+	for (int i = 0; n > 0 && at && i < 7; i++)
+		at = strchr(at + (i > 0), ' ');
+	return n > 0 && at ? strtoull(at, NULL, 16) : 0;
 }
 
 static ssize_t host_mm_read(struct mm *mm, void *dst, uint64_t src, size_t len)
