@@ -11,7 +11,7 @@ build = test -f $(1)/build.ninja || out=$$(CC=$(2) $(MESON) setup $(1) $(3) 2>&1
 	{ echo "$$out"; exit 1; }; ninja -C $(1) -j $(JOBS) --quiet
 SANITIZE = -Dlibc=system -Db_sanitize=address,undefined -Db_lundef=false -Dfaults=true
 
-.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm bench bench-daemon bench-kernel install clean help
+.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm programs bench bench-daemon bench-kernel install clean help
 
 all: build
 
@@ -67,11 +67,15 @@ bench-kernel: build         ## only the kernel tier beside native and runsc (BEN
 	@tools/setup bench
 	@$(PYTHON) tests/bench/kernel.py build
 
+programs: build             ## real programs in the kernel tier beside native, the long ones too
+	@tools/setup programs
+	@WARD=$(CURDIR)/build/ward $(PYTHON) -m pytest -q tests/programs
+
 rig: build                  ## Debian 12 with its own kernel, in an emulator (RIG=v2|hybrid|v1|none)
 	@tools/setup rig
 	@$(PYTHON) tests/rig/rig.py $(RIG)
 
-rig-vm: build               ## the vm tier with real KVM, in an emulated machine that has it
+rig-vm: build               ## the vm tier with real KVM, in an emulated machine that has it: all cases
 	@tools/setup rig
 	@$(PYTHON) tests/vm/rig.py
 

@@ -185,6 +185,7 @@ static void dispatch_polls(struct agent *a)
 static void wait_for_more(struct agent *a, const sigset_t *mask, bool busy)
 {
 	struct timespec t = { 0 }, *timeout = busy ? &t : NULL;
+	bool kept;
 	int n;
 
 	if (!busy && a->wake_ns) {
@@ -194,13 +195,18 @@ static void wait_for_more(struct agent *a, const sigset_t *mask, bool busy)
 		timeout = &t;
 	}
 	set_polls(a);
-	n = ppoll(a->polls, a->poll_count, timeout, mask);
+	a->polls[a->poll_count] =
+		(struct pollfd){ .fd = a->keeper ? a->keeper->link : -1, .events = POLLIN };
+	n = ppoll(a->polls, a->poll_count + (a->keeper != NULL), timeout, mask);
 	/* Ready descriptors win over a signal, so under constant traffic look for the dead as well.
 	 */
 	if ((n < 0 && errno == EINTR) || a->turn % REAP_TURNS == 0)
 		reap(a);
+	kept = n > 0 && a->keeper && a->polls[a->poll_count].revents;
 	if (n > 0)
 		dispatch_polls(a);
+	if (kept && !a->over)
+		keeper_serve(a);
 }
 
 static void serve(struct agent *a, const sigset_t *mask)
@@ -262,6 +268,9 @@ int agent_run(const struct agent_config *config)
 		return 1;
 	a->channel = config->channel;
 	a->not_init = config->not_init;
+	a->keeper = config->keeper;
+	a->limits = config->limits;
+	a->limits_arg = config->arg;
 	a->pid = getpid();
 	/* PID 1 kills all that it can see: whoever is not must never come to that. */
 	if (!a->not_init && a->pid != 1)

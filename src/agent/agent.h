@@ -3,6 +3,20 @@
 #define WARD_AGENT_AGENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * How a machine's first process stands still for a snapshot (renew.c, proto/keeper.h). It is in the
+ * cgroup @inside to begin with, and so is everything that it starts. -1: it cannot hold.
+ */
+struct keeper {
+	int link;            /* the connection to the host's KEEPER_PORT; -1: over */
+	int inside, outside; /* cgroup.procs of that cgroup, and of its parent */
+	int freeze, events;  /* cgroup.freeze and cgroup.events of it */
+	int room;            /* a folder for a small file of its own */
+	/* Calls port @port of the host, 0: the channel's; a connected socket, or -1. */
+	int (*dial)(unsigned port);
+};
 
 /*
  * The agent: the first process of a sandbox. It serves docs/PROTOCOL.md on one channel, starts
@@ -10,8 +24,12 @@
  * is over.
  */
 struct agent_config {
-	int channel;   /* a stream socket; taken */
+	int channel;           /* a stream socket; taken */
+	struct keeper *keeper; /* of a machine that can be copied; NULL: there is none. Borrowed */
 	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
+	/* Optional: what the limits inside did so far, where nobody outside can see it. */
+	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
+	void *arg;
 };
 
 /*

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "agent/state.h"
@@ -17,7 +18,12 @@
 #include "base/own.h"
 #include "base/str.h"
 
-enum { MODE_FILE = 0644, MODE_DIR = 0755, MODE_MAX = 07777 };
+enum {
+	MODE_FILE = 0644,
+	MODE_DIR = 0755,
+	MODE_MAX = 07777,
+	WRITE_WINDOW = 4 * FLOW_WINDOW, /* of a WRITE, once it is open */
+};
 
 static enum file_kind kind_of(mode_t mode)
 {
@@ -149,6 +155,17 @@ static int pass(struct agent *a, const struct request *q, const char *path, cons
 	return 0;
 }
 
+/* A file whose bytes are made up while it is read (proc, sysfs) is read by who is inside. */
+static bool is_stored(int fd)
+{
+	void *p = mmap(NULL, 1, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (p == MAP_FAILED)
+		return false;
+	munmap(p, 1);
+	return true;
+}
+
 int request_read(struct agent *a, const struct request *q, struct err *e)
 {
 	uint64_t offset = values_num(q->v, TAG_OFFSET, 0);
@@ -167,7 +184,8 @@ int request_read(struct agent *a, const struct request *q, struct err *e)
 	if (offset > INT64_MAX || (offset && lseek(fd, (off_t)offset, SEEK_SET) < 0))
 		return err_say(e, EINVAL, "offset %llu", (unsigned long long)offset);
 	if (q->flags & FILE_PASS_FD)
-		return pass(a, q, path, &st, &fd, e);
+		return is_stored(fd) ? pass(a, q, path, &st, &fd, e)
+				     : err_say(e, EOPNOTSUPP, "'%.200s' is no stored file", path);
 	s = stream_open(
 		a, q->id, &read_ops, (uint32_t)values_num(q->v, TAG_WINDOW, FLOW_WINDOW), e);
 	if (!s)
@@ -348,6 +366,10 @@ int request_write(struct agent *a, const struct request *q, struct err *e)
 	s->in_fd = take_fd(&fd);
 	s->bytes = 0;
 	opened(a, q, path, &st, -1);
+	/* What comes is written at once: more may be on the way than of a stream that can stall. */
+	s->in.window = WRITE_WINDOW;
+	s->in.owed = WRITE_WINDOW - FLOW_WINDOW;
+	relay_credit(a, s);
 	return 0;
 }
 

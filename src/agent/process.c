@@ -42,6 +42,13 @@ static void send_exit(struct agent *a, struct stream *s)
 	msg_u64(&m, TAG_SYSTEM_US,
 		(uint64_t)p->used.ru_stime.tv_sec * 1000000u + (uint64_t)p->used.ru_stime.tv_usec);
 	msg_u64(&m, TAG_PEAK_KB, (uint64_t)p->used.ru_maxrss);
+	if (a->limits) {
+		uint64_t oom_kills = 0, pids_refused = 0;
+
+		a->limits(a->limits_arg, &oom_kills, &pids_refused);
+		msg_u64(&m, TAG_OOM_KILLS, oom_kills);
+		msg_u64(&m, TAG_PIDS_REFUSED, pids_refused);
+	}
 	out_end(a, &m);
 	if (p->last)
 		a->over = true;
@@ -182,6 +189,10 @@ void process_exited(struct agent *a, pid_t pid, int status, const struct rusage 
 	p->exited = true;
 	p->status = status;
 	p->used = *used;
+	if (!s->id) { /* its client stayed with another machine: renew.c */
+		stream_close(a, s);
+		return;
+	}
 	relay_in_drop(s);
 	/* The last command's leftovers go now, so that its output has an end. */
 	if (p->last && !p->fds)

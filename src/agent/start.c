@@ -251,6 +251,7 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 	else
 		pid = open_pipes(s, st->flags, sp.fds);
 	sp.step = START_STEP_SETUP;
+	keeper_enter(a);
 	if (pid == 0)
 		pid = spawn(&sp, a->child_stack, sizeof(a->child_stack));
 	close_all(sp.fds, STDIO);

@@ -29,11 +29,12 @@ enum {
 	NAMES_MAX = 16, /* users and groups whose names are remembered */
 	STRINGS_SMALL =
 		FRAME_PAYLOAD_MAX / 7 + 8, /* args and env that fit into one frame, and more */
-	POLLS_MAX = 1 + 3 * AGENT_STREAMS_MAX,
+	POLLS_MAX = 2 + 3 * AGENT_STREAMS_MAX,
 };
 
 struct agent;
 struct identity;
+struct keeper;
 struct stream;
 
 enum stream_kind {
@@ -130,12 +131,17 @@ struct agent {
 	int channel;
 	pid_t pid;
 	bool not_init;
-	bool over;            /* leave the loop: flush, and end */
-	bool dead;            /* the channel is gone: nothing left to flush */
-	bool stalled;         /* frames wait in the reader until there is room to answer */
-	bool starved;         /* somebody had more to send than there was room for */
-	bool childless;       /* the last wait found no child at all */
-	bool closing, killed; /* SHUTDOWN */
+	/* NULL: not ours to say. */
+	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
+	void *limits_arg;
+	bool over;             /* leave the loop: flush, and end */
+	bool dead;             /* the channel is gone: nothing left to flush */
+	bool stalled;          /* frames wait in the reader until there is room to answer */
+	bool starved;          /* somebody had more to send than there was room for */
+	bool childless;        /* the last wait found no child at all */
+	bool closing, killed;  /* SHUTDOWN */
+	bool outside;          /* of the cgroup that a snapshot freezes: see keeper_enter() */
+	struct keeper *keeper; /* NULL: this is no machine */
 	int status;
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
 	uint64_t wake_ns;    /* the next time to look even if nothing happens; 0: none */
@@ -178,6 +184,12 @@ struct request {
 void agent_poll(struct agent *a, struct stream *s, unsigned which, int fd, short events);
 void agent_wake_at(struct agent *a, uint64_t ns);
 void agent_break(struct agent *a); /* the client broke the protocol: the end */
+
+/* renew.c */
+/* The keeper has something to say. Comes back when everybody may run; perhaps in a copy. */
+void keeper_serve(struct agent *a);
+/* Before something is started: it must be frozen with the others the next time. */
+void keeper_enter(struct agent *a);
 
 /* dispatch.c */
 void dispatch(struct agent *a, const struct frame *f);

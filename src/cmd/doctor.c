@@ -139,7 +139,7 @@ int cmd_doctor(int argc, char **argv, const struct globals *g)
 		err_set(&e, ENOMEM, "room for the findings");
 		return cmd_fail("doctor", &e);
 	}
-	if (doctor_examine(d, &e) < 0)
+	if (doctor_examine(d, g->state_dir, &e) < 0)
 		return cmd_fail("doctor", &e);
 	return json ? print_json(d) : print_text(d);
 }

@@ -19,7 +19,7 @@
 #include "cmd/common.h"
 #include "core/guestkernel.h"
 
-enum { STATUS_WARD = 125, TRIAL_MS = 60 * 1000, OUT_MAX = 64 * 1024 };
+enum { STATUS_WARD = 125, TRIAL_MS = 60 * 1000, OUT_MAX = 64 * 1024, JOBS_MAX = 256 };
 
 static int complain(const struct err *e)
 {
@@ -32,6 +32,66 @@ static void show_step(void *arg, const char *what)
 	(void)arg;
 	if (isatty(2))
 		fprintf(stderr, "ward kernel: %s...\n", what);
+}
+
+static void show_count(void *arg, unsigned done, unsigned total)
+{
+	(void)arg;
+	if (!isatty(2))
+		return;
+	if (total)
+		fprintf(stderr, "\rward kernel: %u of about %u files", done, total);
+	else
+		fprintf(stderr, "\rward kernel: %u files", done);
+	if (done == total)
+		fputc('\n', stderr);
+}
+
+static int do_build(int argc, char **argv, const struct globals *g)
+{
+	static const struct option options[] = { { "config", required_argument, NULL, 'c' },
+		{ "jobs", required_argument, NULL, 'j' }, { "no-xsave", no_argument, NULL, 'x' },
+		{ "untested", no_argument, NULL, 'u' }, { "timeout", required_argument, NULL, 't' },
+		{ NULL, 0, NULL, 0 } };
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	struct guest_kernel_request q = { .state_dir = g->state_dir,
+		.config = "full",
+		.jobs = online < 1 ? 1 : (unsigned)online,
+		.timeout_ms = TRIAL_MS,
+		.progress = show_step,
+		.counted = show_count };
+	char id[GUEST_KERNEL_ID + 1];
+	uint64_t n;
+	struct err e = { 0 };
+	int opt;
+
+	optind = 1;
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, "+", options, NULL)) >= 0) {
+		if (opt == 'c')
+			q.config = optarg;
+		else if (opt == 'x')
+			q.no_xsave = true;
+		else if (opt == 'u')
+			q.untested = true;
+		else if (opt == 'j' && parse_u64(optarg, 1, JOBS_MAX, &n) == 0)
+			q.jobs = (unsigned)n;
+		else if (opt == 't' && parse_duration(optarg, 1000, 3600 * 1000, &n) == 0)
+			q.timeout_ms = (unsigned)n;
+		else
+			return complain((
+				err_say(&e, EINVAL,
+					"'%s': accepted are --config full|ci|FILE, --jobs 1 to %d, "
+					"--no-xsave, --untested, --timeout 1s to 1h",
+					argv[optind - 1], JOBS_MAX),
+				&e));
+	}
+	if (argc != optind)
+		return complain((err_say(&e, EINVAL, "build takes options only"), &e));
+	if (guest_kernel_use(&q, id, &e) < 0)
+		return complain(&e);
+	printf("%s\n", id);
+	return 0;
 }
 
 static int do_use(int argc, char **argv, const struct globals *g)
@@ -144,7 +204,7 @@ int cmd_kernel(int argc, char **argv, const struct globals *g)
 	static const struct {
 		const char *name;
 		int (*fn)(int argc, char **argv, const struct globals *g);
-	} verbs[] = { { "use", do_use }, { "ls", do_ls }, { "rm", do_rm } };
+	} verbs[] = { { "use", do_use }, { "build", do_build }, { "ls", do_ls }, { "rm", do_rm } };
 	struct err e = { 0 };
 
 	if (argc > 1 && (str_eq(argv[1], "--help") || str_eq(argv[1], "-h"))) {
@@ -159,6 +219,6 @@ int cmd_kernel(int argc, char **argv, const struct globals *g)
 			}
 			return verbs[i].fn(argc - 1, argv + 1, g);
 		}
-	err_say(&e, EINVAL, "accepted are use, ls and rm: 'ward help kernel' explains them");
+	err_say(&e, EINVAL, "accepted are use, build, ls and rm: 'ward help kernel' explains them");
 	return complain(&e);
 }

@@ -19,6 +19,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "cmd/common.h"
+#include "cmd/listing.h"
 #include "db/db.h"
 #include "hub/config.h"
 #include "hub/key.h"
@@ -181,12 +182,6 @@ static int key_create(int argc, char **argv, const struct globals *g)
 	return create(g->state_dir, &q, &e) < 0 ? cmd_fail("key", &e) : 0;
 }
 
-struct listing {
-	struct db *db;
-	bool json;
-	struct buf out;
-};
-
 static void add_limit(struct buf *b, const char *key, int64_t v)
 {
 	if (v < 0)
@@ -226,47 +221,22 @@ static int list_one(void *arg, const struct db_key *key)
 	return 0;
 }
 
-static int list_all(const char *state_dir, struct listing *l, struct err *e)
+static int each_key(struct listing *l, struct err *e)
 {
-	bool colour = cmd_colour(stdout);
-	int r = db_open(state_dir, DB_LOOK, &l->db, e);
-
-	if (l->json)
-		json_array(&l->out, NULL);
-	else
-		buf_add_fmt(&l->out, "%s%-12s %-24s %-20s %-19s  %s%s\n", colour ? "\033[1m" : "",
-			"ID", "NAME", "TENANT", "CREATED", "STATE", colour ? "\033[0m" : "");
-	if (r == 0)
-		r = db_key_each(l->db, list_one, l, e);
-	else if (r == -ENOENT)
-		r = 0; /* no daemon and no key yet: an empty list */
-	db_close(l->db);
-	if (l->json) {
-		json_array_end(&l->out);
-		buf_add_str(&l->out, "\n");
-	}
-	if (r == 0 && l->out.bad)
-		r = err_set(e, ENOMEM, "listing keys");
-	return r;
+	return db_key_each(l->db, list_one, l, e);
 }
 
 static int key_ls(int argc, char **argv, const struct globals *g)
 {
-	struct listing l = { 0 };
-	struct err e = { 0 };
-	int r;
+	static const struct listing_of keys = {
+		.command = "key",
+		.what = "keys",
+		.head = "ID           NAME                     TENANT               CREATED        "
+			"      STATE",
+		.each = each_key,
+	};
 
-	for (int i = 1; i < argc; i++) {
-		if (!str_eq(argv[i], "--json"))
-			return cmd_usage("key", "ls: '%s' is not accepted: only --json", argv[i]);
-		l.json = true;
-	}
-	buf_init(&l.out, SIZE_MAX);
-	r = list_all(g->state_dir, &l, &e);
-	if (r == 0)
-		fwrite(l.out.data, 1, l.out.len, stdout);
-	buf_done(&l.out);
-	return r < 0 ? cmd_fail("key", &e) : 0;
+	return listing_show(&keys, argc, argv, g);
 }
 
 static int find_key(void *arg, const struct db_key *key)

@@ -18,6 +18,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "cmd/common.h"
+#include "cmd/listing.h"
 #include "db/db.h"
 #include "hub/hub.h"
 #include "store/state.h"
@@ -103,12 +104,6 @@ static int pool_rm(int argc, char **argv, const struct globals *g)
 	return r < 0 ? cmd_fail("pool", &e) : 0;
 }
 
-struct listing {
-	struct db *db;
-	bool json;
-	struct buf out;
-};
-
 struct ages {
 	const char *template;
 	unsigned ready;
@@ -177,48 +172,22 @@ static int list_one(void *arg, const struct db_pool *p)
 	return 0;
 }
 
-static int list_all(const char *state_dir, struct listing *l, struct err *e)
+static int each_pool(struct listing *l, struct err *e)
 {
-	bool colour = cmd_colour(stdout);
-	int r = db_open(state_dir, DB_LOOK, &l->db, e);
-
-	if (l->json)
-		json_array(&l->out, NULL);
-	else
-		buf_add_fmt(&l->out, "%s%-32s %5s %5s %5s %8s %8s %8s %8s  %s%s\n",
-			colour ? "\033[1m" : "", "TEMPLATE", "MIN", "MAX", "READY", "HITS",
-			"MISSES", "OLDEST", "NEWEST", "TROUBLE", colour ? "\033[0m" : "");
-	if (r == 0)
-		r = db_pool_each(l->db, list_one, l, e);
-	else if (r == -ENOENT)
-		r = 0;
-	db_close(l->db);
-	if (l->json) {
-		json_array_end(&l->out);
-		buf_add_str(&l->out, "\n");
-	}
-	if (r == 0 && l->out.bad)
-		r = err_set(e, ENOMEM, "listing pools");
-	return r;
+	return db_pool_each(l->db, list_one, l, e);
 }
 
 static int pool_ls(int argc, char **argv, const struct globals *g)
 {
-	struct listing l = { 0 };
-	struct err e = { 0 };
-	int r;
+	static const struct listing_of pools = {
+		.command = "pool",
+		.what = "pools",
+		.head = "TEMPLATE                         "
+			"  MIN   MAX READY     HITS   MISSES   OLDEST   NEWEST  TROUBLE",
+		.each = each_pool,
+	};
 
-	for (int i = 1; i < argc; i++) {
-		if (!str_eq(argv[i], "--json"))
-			return cmd_usage("pool", "ls: '%s' is not accepted: only --json", argv[i]);
-		l.json = true;
-	}
-	buf_init(&l.out, SIZE_MAX);
-	r = list_all(g->state_dir, &l, &e);
-	if (r == 0)
-		fwrite(l.out.data, 1, l.out.len, stdout);
-	buf_done(&l.out);
-	return r < 0 ? cmd_fail("pool", &e) : 0;
+	return listing_show(&pools, argc, argv, g);
 }
 
 int cmd_pool(int argc, char **argv, const struct globals *g)

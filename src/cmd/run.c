@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <arpa/inet.h>
+#include <net/if.h>
 #include <sys/stat.h>
 
 #include "base/ckd.h"
@@ -24,6 +26,7 @@
 #include "cmd/cmd.h"
 #include "core/run.h"
 #include "plan/source.h"
+#include "tier/vm/cputemplate.h"
 
 /* A request, and the memory that its strings need. */
 struct run_words {
@@ -68,6 +71,22 @@ static int set_disk(struct run_words *w, const char *value, struct err *e)
 	w->req.limits.disk_asked = true;
 	if (parse_size(value, 64 << 10, size_max, &w->req.limits.disk_bytes) < 0)
 		return bad_value("disk", value, "a size of 64K or more, such as 512M or 2G", e);
+	return 0;
+}
+
+static int set_io_rate(struct run_words *w, const char *value, struct err *e)
+{
+	char bytes[32];
+	const char *colon = strchr(value, ':');
+	int n = (int)(colon ? colon - value : (long)strlen(value));
+
+	if (str_fmt(bytes, sizeof(bytes), "%.*s", n, value) < 0 ||
+		parse_size(bytes, 64 << 10, size_max, &w->req.limits.io_bytes_s) < 0 ||
+		(colon && parse_u64(colon + 1, 10, UINT32_MAX, &w->req.limits.io_ops_s) < 0))
+		return bad_value("io-rate", value,
+			"BYTES or BYTES:REQUESTS a second, such as 10M or 10M:500 (at least "
+			"64K:10)",
+			e);
 	return 0;
 }
 
@@ -294,6 +313,56 @@ static int set_net(struct run_words *w, const char *value, struct err *e)
 	return 0;
 }
 
+static int set_tap(struct run_words *w, const char *value, struct err *e)
+{
+	size_t n = strlen(value);
+
+	if (n == 0 || n >= IFNAMSIZ || value[strcspn(value, "/ \t%:")])
+		return bad_value("tap", value, "the name of a tap that is there", e);
+	w->req.tap = value;
+	return 0;
+}
+
+/* It goes to the guest as it is, so it is checked here. */
+static bool is_tap_addr(const char *value)
+{
+	char text[64], *rest = text, *addr, *bits;
+	struct in_addr a, gateway;
+	uint64_t prefix;
+	uint32_t mask;
+
+	if (str_copy(text, sizeof(text), value) < 0)
+		return false;
+	addr = strsep(&rest, "/");
+	bits = rest ? strsep(&rest, ",") : NULL;
+	if (!bits || inet_pton(AF_INET, addr, &a) != 1 || parse_u64(bits, 1, 31, &prefix) < 0)
+		return false;
+	mask = htonl(UINT32_MAX << (32 - prefix));
+	/* A gateway elsewhere could not be reached. */
+	return !rest ||
+	       (inet_pton(AF_INET, rest, &gateway) == 1 &&
+		       (gateway.s_addr & mask) == (a.s_addr & mask) && gateway.s_addr != a.s_addr);
+}
+
+static int set_tap_addr(struct run_words *w, const char *value, struct err *e)
+{
+	if (!is_tap_addr(value))
+		return bad_value("tap-addr", value,
+			"A.B.C.D/N or A.B.C.D/N,GATEWAY, the gateway in the same network", e);
+	w->req.tap_addr = value;
+	return 0;
+}
+
+static int set_cpu_template(struct run_words *w, const char *value, struct err *e)
+{
+	enum cpu_template unused;
+
+	if (cpu_template_find(value, &unused) < 0)
+		return bad_value("cpu-template", value, "host or portable", e);
+	w->req.cpu_template = value;
+	return 0;
+}
+
 static int set_upper(struct run_words *w, const char *value, struct err *e)
 {
 	if (str_eq(value, "tmpfs"))
@@ -378,6 +447,8 @@ static const struct {
 	{ "cpu-weight", 0, false, set_weight },
 	{ "pids", 0, false, set_pids },
 	{ "disk", 0, false, set_disk },
+	{ "io-rate", 0, false, set_io_rate },
+	{ "cpu-template", 0, false, set_cpu_template },
 	{ "upper", 0, false, set_upper },
 	{ "timeout", 0, false, set_timeout },
 	{ "output-limit", 0, false, set_output },
@@ -387,6 +458,8 @@ static const struct {
 	{ "source", 0, false, add_source },
 	{ "user", 'u', false, set_user },
 	{ "net", 0, false, set_net },
+	{ "tap", 0, false, set_tap },
+	{ "tap-addr", 0, false, set_tap_addr },
 	{ "json", 0, false, set_json },
 	{ "tty", 't', true, set_tty },
 	{ "keep", 0, true, set_keep },
@@ -495,6 +568,8 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 	if (at >= argc && !w->req.template_spec)
 		return cmd_usage("run", "no command: ward run [options] [--] COMMAND [ARG...]; see "
 					"'ward help run'");
+	if (w->req.tap_addr && !w->req.tap)
+		return cmd_usage("run", "--tap-addr needs --tap, the card that has the address");
 	w->req.args = g->args;
 	w->req.args_len = g->args_len;
 	if (open_json(w, &e) < 0)

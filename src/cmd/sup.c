@@ -44,7 +44,8 @@ int cmd_sup(int argc, char **argv, const struct globals *g)
 			SUP_FD_REQUEST);
 	if (fcntl(SUP_FD_LINK, F_SETFD, FD_CLOEXEC) < 0)
 		in.link_fd = -1;
-	syscall(SYS_close_range, SUP_FD_LINK + 1, ~0U, 0);
+	/* Whether the three after it are meant is for the request to say. */
+	syscall(SYS_close_range, SUP_FD_FROM + 3, ~0U, 0);
 	in.id = argv[1];
 	/* Its folder may be unmounted or removed; nothing here is relative to it. */
 	if (chdir("/") < 0)

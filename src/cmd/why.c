@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "cmd/common.h"
 #include "db/db.h"
+#include "front/jin.h"
 #include "hub/hub.h"
 #include "hub/lifecycle.h"
 
@@ -166,6 +167,33 @@ static void show_curve(struct story *s, const struct hub_sample *list, unsigned 
 	}
 }
 
+/* What its supervisor noted: the last of them, and how many there were. */
+static void show_events(struct story *s, const char *report)
+{
+	own_jin struct jin *doc = NULL;
+	const struct jin *list = NULL;
+	int64_t count = 0;
+
+	if (jin_parse(report, strlen(report), SIZE_MAX, &doc, NULL) < 0 ||
+		jin_list(doc, "events", &list, NULL) <= 0 || !jin_len(list))
+		return;
+	jin_i64(doc, "event_count", 0, INT64_MAX, &count, NULL);
+	buf_add_fmt(&s->out, "  events    %lld\n", (long long)count);
+	for (size_t i = 0; i < jin_len(list); i++) {
+		char at[CLOCK_TEXT], line[LINE_BYTES * 4];
+		const char *kind = "", *text = "";
+		const struct jin *o = NULL;
+		int64_t us = 0;
+
+		if (jin_obj_at(list, "events", i, &o, NULL) < 0 ||
+			jin_i64(o, "at_us", 0, INT64_MAX, &us, NULL) < 0 ||
+			jin_str(o, "kind", &kind, NULL) < 0 || jin_str(o, "text", &text, NULL) < 0)
+			continue;
+		buf_add_fmt(&s->out, "    %.23s  %-12s %s\n", when(us, at), kind,
+			str_show(line, sizeof(line), text));
+	}
+}
+
 static int show_end(void *arg, const struct db_end *end)
 {
 	struct story *s = arg;
@@ -197,6 +225,8 @@ static int show_end(void *arg, const struct db_end *end)
 		buf_add_fmt(&s->out, "  end       %s%s%s", end->cause, end->detail[0] ? ": " : "",
 			str_show(line, sizeof(line), end->detail));
 		buf_add_fmt(&s->out, "%s%s\n", end->step[0] ? ", at step " : "", end->step);
+		if (end->report[0])
+			show_events(s, end->report);
 		show_curve(s, samples, count);
 		show_output(s, end->output.data, end->output.len);
 	}

@@ -15,7 +15,7 @@
 #include "core/doctor.h"
 #include "tier/tier.h"
 
-enum { NEEDS_MAX = 4 };
+enum { NEEDS_MAX = 4, PROVE_TIMEOUT_MS = 10 * 1000 };
 
 /* clang-format off */
 static const struct {
@@ -65,10 +65,12 @@ static void ask_tier(struct probe_result *r, const void *arg)
 	snprintf(r->found, sizeof(r->found), "%s", err == 0 ? "works" : e.msg);
 }
 
-static int examine_tier(const struct doctor *d, size_t row, struct doctor_tier *t)
+static int examine_tier(
+	const struct doctor *d, size_t row, const char *state_dir, struct doctor_tier *t)
 {
 	const struct tier_ops *ops = tier_by_wall(tiers[row].wall);
 	struct probe_result r;
+	struct err e = { 0 };
 	char lacks[96];
 	int err;
 
@@ -87,12 +89,19 @@ static int examine_tier(const struct doctor *d, size_t row, struct doctor_tier *
 	if (err < 0)
 		return err;
 	t->available = r.state == PROBE_YES;
-	if (!t->available)
+	if (!t->available) {
 		snprintf(t->missing, sizeof(t->missing), "%s", r.found);
+		return 0;
+	}
+	/* The host could. Was it set up, and does that work? */
+	t->available = tier_ready(ops, state_dir, &e) == 0 &&
+		       tier_prove(ops, state_dir, PROVE_TIMEOUT_MS, &e) == 0;
+	if (!t->available)
+		snprintf(t->missing, sizeof(t->missing), "%s", e.msg);
 	return 0;
 }
 
-int doctor_examine(struct doctor *d, struct err *e)
+int doctor_examine(struct doctor *d, const char *state_dir, struct err *e)
 {
 	unsigned count;
 	const struct probe *list = probe_list(&count);
@@ -109,7 +118,7 @@ int doctor_examine(struct doctor *d, struct err *e)
 		d->check_count++;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(tiers); i++) {
-		r = examine_tier(d, i, &d->tiers[i]);
+		r = examine_tier(d, i, state_dir, &d->tiers[i]);
 		if (r < 0)
 			return err_set(e, -r, "starting the check of the %s tier",
 				wall_name(tiers[i].wall));

@@ -32,7 +32,8 @@ struct doctor {
 	unsigned tier_count;
 };
 
-/* Examines the host. Fails only when a child cannot be started, not for what the children find. */
-int doctor_examine(struct doctor *d, struct err *e);
+/* Examines the host, and what was set up in @state_dir. Fails only when a child cannot be started,
+ * not for what the children find. */
+int doctor_examine(struct doctor *d, const char *state_dir, struct err *e);
 
 #endif

@@ -20,6 +20,7 @@
 #include "base/sha256.h"
 #include "base/str.h"
 #include "core/guestkernel.h"
+#include "core/kernelbuild.h"
 #include "host/host.h"
 #include "host/tree.h"
 #include "tier/vm/vm.h"
@@ -42,6 +43,7 @@ struct work {
 	char dir[WARD_PATH_MAX];   /* being put together */
 	char fetch[WARD_PATH_MAX]; /* where a package was unpacked; "": none was */
 	char file[WARD_PATH_MAX], modules[WARD_PATH_MAX];
+	char version[128]; /* of one that we built */
 	char loaded[MODULES_MAX][64];
 	unsigned loaded_count;
 	FILE *list;
@@ -105,6 +107,36 @@ static int fetch_package(struct work *w, struct err *e)
 	if (str_fmt(w->file, sizeof(w->file), "%s/vmlinuz", w->fetch) < 0 ||
 		str_fmt(w->modules, sizeof(w->modules), "%s/modules", w->fetch) < 0)
 		return too_long(e);
+	return 0;
+}
+
+static int build_it(struct work *w, struct err *e)
+{
+	char log[WARD_PATH_MAX], path[WARD_PATH_MAX];
+	struct kernel_build b = { .dir = w->fetch,
+		.log = log,
+		.config = w->q->config,
+		.jobs = w->q->jobs,
+		.progress = w->q->progress,
+		.counted = w->q->counted,
+		.arg = w->q->arg };
+	ssize_t n;
+	int r;
+
+	if (str_fmt(w->fetch, sizeof(w->fetch), "%s/kernels/.build.%d", w->q->state_dir,
+		    (int)getpid()) < 0 ||
+		str_fmt(log, sizeof(log), "%s/kernels/build.log", w->q->state_dir) < 0 ||
+		str_fmt(path, sizeof(path), "%s/version", w->fetch) < 0 ||
+		str_fmt(w->file, sizeof(w->file), "%s/vmlinux", w->fetch) < 0)
+		return too_long(e);
+	r = tree_make(w->fetch, 0700, e);
+	if (r == 0)
+		r = kernel_build(&b, e);
+	if (r < 0)
+		return r;
+	n = host_get(AT_FDCWD, path, w->version, sizeof(w->version) - 1);
+	w->version[n > 0 ? n : 0] = '\0';
+	w->version[strcspn(w->version, "\n")] = '\0';
 	return 0;
 }
 
@@ -281,9 +313,7 @@ static void read_version(const char *path, char ret[128])
 
 static int try_it(const struct work *w, struct err *e)
 {
-	own_fd int kvm = -1, kernel = -1, initrd = -1;
-	struct vm_trial t = { .plain_fpu = w->q->no_xsave, .timeout_ms = w->q->timeout_ms };
-	int r;
+	own_fd int kvm = -1;
 
 	if (w->q->untested)
 		return 0;
@@ -292,15 +322,7 @@ static int try_it(const struct work *w, struct err *e)
 	if (kvm < 0)
 		return err_set(e, -kvm,
 			"opening /dev/kvm to try the kernel (--untested takes it without)");
-	r = kernel_open(w->dir, &kernel, e);
-	if (r == 0)
-		r = initramfs_make(w->dir, &initrd, e);
-	if (r < 0)
-		return r;
-	t.kvm = kvm;
-	t.kernel = kernel;
-	t.initrd = initrd;
-	return vm_trial(&t, e);
+	return vm_trial(w->dir, kvm, w->q->timeout_ms, e);
 }
 
 /* Renames it to what it is, and makes it the default. */
@@ -347,7 +369,7 @@ static int make_it(struct work *w, char ret_id[GUEST_KERNEL_ID + 1], struct err 
 		r = put_text(w, "cpu", "no-xsave\n", e);
 	read_version(path, version);
 	if (r == 0)
-		r = put_text(w, "version", version, e);
+		r = put_text(w, "version", w->version[0] ? w->version : version, e);
 	if (r == 0)
 		r = try_it(w, e);
 	if (r < 0)
@@ -373,6 +395,8 @@ int guest_kernel_use(
 	if (r == 0 && q->file) {
 		str_copy(w->file, sizeof(w->file), q->file);
 		str_copy(w->modules, sizeof(w->modules), q->modules ? q->modules : "");
+	} else if (r == 0 && q->config) {
+		r = build_it(w, e);
 	} else if (r == 0) {
 		r = fetch_package(w, e);
 	}

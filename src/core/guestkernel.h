@@ -17,12 +17,15 @@ enum { GUEST_KERNEL_ID = 16 };
 struct guest_kernel_request {
 	const char *state_dir;
 	const char *file;    /* vmlinux or vmlinuz; NULL: Debian's package for clouds */
+	const char *config;  /* with no file: build one, "full", "ci" or from that file; or NULL */
+	unsigned jobs;       /* of the build */
 	const char *modules; /* its folder below /lib/modules, or NULL: everything is built in */
 	bool no_xsave;       /* the CPU template: hide XSAVE and what needs it */
 	bool untested;       /* take it also when it does not come up */
 	unsigned timeout_ms;
 	/* Told of each step; may be NULL. */
 	void (*progress)(void *arg, const char *what);
+	void (*counted)(void *arg, unsigned done, unsigned total); /* of a build; may be NULL */
 	void *arg;
 };
 

@@ -234,6 +234,27 @@ static int fill_env(struct launch *l, struct err *e)
 	return 0;
 }
 
+/* What only a machine has. */
+static int check_machine(const struct launch *l, struct err *e)
+{
+	if (l->plan.wall != WALL_VM && l->req->tap)
+		return err_say(e, EINVAL,
+			"--tap is a network card of a virtual machine, and this is the %s tier: "
+			"add --tier vm",
+			wall_name(l->plan.wall));
+	if (l->plan.wall != WALL_VM && l->req->cpu_template)
+		return err_say(e, EINVAL,
+			"--cpu-template is for the CPUs of a virtual machine, and this is the %s "
+			"tier: add --tier vm",
+			wall_name(l->plan.wall));
+	if (l->plan.wall != WALL_VM && l->req->limits.io_bytes_s)
+		return err_say(e, EINVAL,
+			"--io-rate is for the disk of a virtual machine, and this is the %s tier: "
+			"add --tier vm",
+			wall_name(l->plan.wall));
+	return 0;
+}
+
 static void fill_limits(struct plan_limits *l, enum wall wall)
 {
 	if (!l->memory_bytes && wall != WALL_WORKSPACE)
@@ -258,6 +279,9 @@ static void fill_plan(struct launch *l)
 	p->source_count = req->source_count;
 	p->upper = req->upper;
 	p->net = req->net;
+	p->tap = req->tap;
+	p->tap_addr = req->tap_addr;
+	p->cpu_template = req->cpu_template;
 	p->limits = req->limits;
 	fill_limits(&p->limits, p->wall);
 	p->workdir = req->workdir;
@@ -267,6 +291,7 @@ static void fill_plan(struct launch *l)
 	p->keep = req->keep;
 	p->report = req->json_fd >= 0 || req->live;
 	p->live = req->live;
+	p->from = req->from;
 	p->caller_gid = getgid();
 	p->args = req->args;
 	p->args_len = req->args_len;
@@ -418,6 +443,9 @@ int launch_prepare(struct launch *l, struct err *e)
 	if (r < 0)
 		return refuse(l, r, e);
 	l->plan.wall = l->decision.chosen;
+	r = check_machine(l, e);
+	if (r < 0)
+		return r;
 	fill_plan(l);
 	add_resolver(&l->plan);
 	r = box_prepare(&l->plan, &l->trail, &l->box, e);

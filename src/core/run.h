@@ -28,12 +28,15 @@ struct run_request {
 	enum upper_kind upper;
 	enum net_mode net;
 	const char *workdir, *user;
-	const char *const *argv; /* NULL-terminated; empty: the template's own */
+	const char *tap, *tap_addr; /* as in the plan */
+	const char *cpu_template;   /* the same */
+	const char *const *argv;    /* NULL-terminated; empty: the template's own */
 	bool tty, keep, quiet;
 	int json_fd; /* -1: no report */
 
 	/* For a supervisor: no command of its own, an id and a name that somebody else chose. */
 	bool live;
+	const struct snap *from;               /* see struct plan */
 	const char *id, *hostname;             /* NULL: made here; the id */
 	const char *asked_by, *caller, *trace; /* for the audit; NULL: nothing to say */
 

@@ -73,6 +73,8 @@ static void add_grants(struct buf *b, const struct plan *p)
 {
 	json_open(b, "grants");
 	json_str(b, "net", net_names[p->net]);
+	if (p->tap)
+		json_str(b, "tap", p->tap);
 	json_array(b, "mounts");
 	for (unsigned i = 0; i < p->mount_count; i++) {
 		json_open(b, NULL);
@@ -107,6 +109,10 @@ static void add_limits(struct buf *b, const struct plan_limits *l)
 	add_limit(b, "memory_bytes", l->memory_bytes);
 	add_limit(b, "disk_bytes", l->disk_bytes);
 	add_limit(b, "output_bytes", l->output_bytes);
+	if (l->io_bytes_s)
+		json_u64(b, "io_bytes_s", l->io_bytes_s);
+	if (l->io_ops_s)
+		json_u64(b, "io_ops_s", l->io_ops_s);
 	add_limit(b, "timeout_ms", l->timeout_ms);
 	add_limit(b, "pids", l->pids);
 	add_limit(b, "cpu_milli", l->cpu_milli);

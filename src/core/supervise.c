@@ -7,6 +7,7 @@
  *        record says that it is.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #include "core/launch.h"
 #include "core/run_report.h"
 #include "core/supervise.h"
+#include "host/host.h"
 #include "store/state.h"
 #include "sup/request.h"
 #include "sup/serve.h"
@@ -50,6 +52,7 @@ static void fill_request(
 		.asked_by = q->asked_by,
 		.caller = q->caller,
 		.trace = q->trace,
+		.from = q->from,
 		.args = in->args,
 		.args_len = in->args_len,
 	};
@@ -136,6 +139,20 @@ static int read_order(const struct supervise *in, struct sup_order *ret, struct 
 	return 0;
 }
 
+/* The files that it goes on from stay open as long as it lives; without them nothing is there. */
+static int take_from(const struct snap *from, struct err *e)
+{
+	if (!from)
+		return host_close_range(SUP_FD_FROM, SUP_FD_FROM + 2);
+	for (int fd = SUP_FD_FROM; fd < SUP_FD_FROM + 3; fd++)
+		if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0)
+			return err_say(e, EPROTO,
+				"the request goes on from a snapshot, and descriptor %d is not "
+				"open",
+				fd);
+	return 0;
+}
+
 int core_supervise(const struct supervise *in, struct err *e)
 {
 	own_fd int request = in->request_fd, link = in->link_fd;
@@ -150,6 +167,10 @@ int core_supervise(const struct supervise *in, struct err *e)
 	if (read_order(in, order, e) < 0)
 		return STATUS_WARD;
 	close(take_fd(&request));
+	if (take_from(order->q.from, e) < 0) {
+		sup_order_done(order);
+		return STATUS_WARD;
+	}
 	fill_request(req, in, &order->q);
 	r = check_state(in->state_dir, e);
 	if (r == 0)

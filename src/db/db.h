@@ -156,4 +156,33 @@ int db_pool_each(
 int db_pool_count(struct db *db, const struct db_pool *add, struct err *e);
 int db_pool_trouble(struct db *db, const char *template, const char *trouble, struct err *e);
 
+/* --- Snapshots --- */
+enum db_snap_state {
+	DB_SNAP_MAKING,   /* written down before there is a file */
+	DB_SNAP_READY,    /* whole */
+	DB_SNAP_DELETING, /* written down before a file goes */
+};
+struct db_snap {
+	const char *id, *tenant;
+	const char *name; /* "": none; several may have one, the newest is meant */
+	const char *sandbox, *template_asked, *template_used;
+	enum db_snap_state state;
+	int64_t tier, bytes, created_us;
+	int64_t memory_bytes, disk_bytes, cpu_milli, pids;
+	const char *run_user, *workdir; /* NULL: the template's */
+	struct db_blob env;
+};
+typedef int db_snap_fn(void *arg, const struct db_snap *snap);
+int db_snap_insert(struct db *db, const struct db_snap *snap, struct err *e);
+int db_snap_state(
+	struct db *db, const char *id, enum db_snap_state state, int64_t bytes, struct err *e);
+int db_snap_delete(struct db *db, const char *id, struct err *e);
+/* Newest first, in whatever state; @tenant NULL: of all. */
+int db_snap_each(struct db *db, const char *tenant, db_snap_fn *fn, void *arg, struct err *e);
+/* The one that is ready, by id or name; -ENOENT, else what @fn returned. */
+int db_snap_get(struct db *db, const char *tenant, const char *word, db_snap_fn *fn, void *arg,
+	struct err *e);
+int db_snap_sum(
+	struct db *db, const char *tenant, int64_t *ret_count, int64_t *ret_bytes, struct err *e);
+
 #endif

@@ -313,6 +313,69 @@ static void pools(void **state)
 	assert_int_equal(db_pool_delete(f->db, "host", NULL), -ENOENT);
 }
 
+static int see_snap(void *arg, const struct db_snap *snap)
+{
+	str_fmt(arg, 64, "%s/%s/%d/%lld", snap->id, snap->name, (int)snap->state,
+		(long long)snap->bytes);
+	return 0;
+}
+
+static int count_snap(void *arg, const struct db_snap *snap)
+{
+	(void)snap;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static void snapshots(void **state)
+{
+	struct fixture *f = *state;
+	struct db_snap snap = { .id = "a1",
+		.tenant = "acme",
+		.name = "nightly",
+		.sandbox = "box",
+		.template_asked = "base",
+		.template_used = "host",
+		.created_us = 1,
+		.env = { "K\0V", 4 } };
+	int64_t count = 0, bytes = 0;
+	unsigned all = 0, mine = 0;
+	char seen[64];
+
+	assert_int_equal(db_snap_insert(f->db, &snap, NULL), 0);
+	assert_int_equal(db_snap_insert(f->db, &snap, NULL), -EEXIST);
+	/* One that is being made is on record, and cannot be used. */
+	assert_int_equal(db_snap_get(f->db, "acme", "a1", see_snap, seen, NULL), -ENOENT);
+	assert_int_equal(db_snap_state(f->db, "a1", DB_SNAP_READY, 100, NULL), 0);
+	assert_int_equal(db_snap_get(f->db, "acme", "nightly", see_snap, seen, NULL), 0);
+	assert_string_equal(seen, "a1/nightly/1/100");
+	/* Of two with one name the newer is meant; an id goes before a name. */
+	snap.id = "a2";
+	snap.created_us = 2;
+	snap.state = DB_SNAP_READY;
+	snap.bytes = 11;
+	assert_int_equal(db_snap_insert(f->db, &snap, NULL), 0);
+	assert_int_equal(db_snap_get(f->db, NULL, "nightly", see_snap, seen, NULL), 0);
+	assert_string_equal(seen, "a2/nightly/1/11");
+	snap.id = "a3";
+	snap.name = "a1";
+	snap.tenant = "other";
+	assert_int_equal(db_snap_insert(f->db, &snap, NULL), 0);
+	assert_int_equal(db_snap_get(f->db, NULL, "a1", see_snap, seen, NULL), 0);
+	assert_string_equal(seen, "a1/nightly/1/100");
+	assert_int_equal(db_snap_get(f->db, "other", "nightly", see_snap, seen, NULL), -ENOENT);
+	assert_int_equal(db_snap_each(f->db, NULL, count_snap, &all, NULL), 0);
+	assert_int_equal(db_snap_each(f->db, "acme", count_snap, &mine, NULL), 0);
+	assert_int_equal(all, 3);
+	assert_int_equal(mine, 2);
+	assert_int_equal(db_snap_sum(f->db, "acme", &count, &bytes, NULL), 0);
+	assert_int_equal(count, 2);
+	assert_int_equal(bytes, 111);
+	assert_int_equal(db_snap_delete(f->db, "a1", NULL), 0);
+	assert_int_equal(db_snap_sum(f->db, "acme", &count, &bytes, NULL), 0);
+	assert_int_equal(bytes, 11);
+}
+
 static void others_changes_are_seen(void **state)
 {
 	struct fixture *f = *state;
@@ -455,6 +518,8 @@ static void migrates_step_by_step(void **state)
 		{ "CREATE TABLE three(x); SELECT nonsense FROM nowhere" } };
 	struct err e = { 0 };
 
+	/* As if it were of the first version, whatever this ward's is. */
+	sqlite3_exec(f->db->h, "PRAGMA user_version = 1", NULL, NULL, NULL);
 	assert_int_equal(db_migrate(f->db, good, 3, &e), 0);
 	assert_int_equal(db_migrate(f->db, good, 3, &e), 0); /* nothing left to do */
 	assert_int_equal(db_migrate(f->db, bad, 4, &e), -EIO);
@@ -537,6 +602,7 @@ int main(void)
 		TEST(prunes_by_age_and_count),
 		TEST(keys_and_tenants),
 		TEST(pools),
+		TEST(snapshots),
 		TEST(others_changes_are_seen),
 		TEST(a_change_is_whole_or_not),
 		TEST(survives_a_kill),

@@ -50,6 +50,14 @@ const struct db_migration db_migrations[] = {
 		"warm_up TEXT NOT NULL, hits INTEGER NOT NULL DEFAULT 0,"
 		"misses INTEGER NOT NULL DEFAULT 0, made INTEGER NOT NULL DEFAULT 0,"
 		"shrunk INTEGER NOT NULL DEFAULT 0, trouble TEXT NOT NULL DEFAULT '') STRICT;" },
+	{ "CREATE TABLE snapshots("
+		"id TEXT PRIMARY KEY NOT NULL, tenant TEXT NOT NULL, name TEXT NOT NULL,"
+		"sandbox TEXT NOT NULL, template_asked TEXT NOT NULL, template_used TEXT NOT NULL,"
+		"state INTEGER NOT NULL, tier INTEGER NOT NULL, bytes INTEGER NOT NULL,"
+		"created_us INTEGER NOT NULL, memory_bytes INTEGER NOT NULL,"
+		"disk_bytes INTEGER NOT NULL, cpu_milli INTEGER NOT NULL, pids INTEGER NOT NULL,"
+		"run_user TEXT, workdir TEXT, env BLOB) STRICT;"
+	  "CREATE INDEX snapshots_by_tenant ON snapshots(tenant, created_us);" },
 	/* clang-format on */
 };
 const unsigned db_migration_count = ARRAY_LEN(db_migrations);

@@ -26,6 +26,9 @@ static const char box_marks[] =
 /* Stand-ins that make_sql() fills. */
 #define DB_BOX_NAMES "\001"
 #define DB_BOX_MARKS "\002"
+#define DB_SNAP_NAMES                                                                              \
+	"id, tenant, name, sandbox, template_asked, template_used, state, tier, bytes, "           \
+	"created_us, memory_bytes, disk_bytes, cpu_milli, pids, run_user, workdir, env"
 static const char *const texts[] = {
 #define DB_SQL(name, text) text,
 #include "db/statements.def"

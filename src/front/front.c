@@ -8,8 +8,10 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <unistd.h>
 
+#include "base/ckd.h"
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/str.h"
@@ -222,10 +224,34 @@ static enum plane plane_of(uint16_t port)
 					  : PLANE_PORT;
 }
 
+/*
+ * What says who asks and for whom stands once: of two values another server on the way, or the
+ * next line of ours, might read the other. (Two Hosts and two lengths are refused in wire/.)
+ */
+static const char *said_twice(const struct wire_req *q)
+{
+	static const char *const names[] = { "X-API-KEY", "Authorization", "X-Access-Token",
+		"X-Ward-Tenant", "E2b-Sandbox-Id", "E2b-Sandbox-Port", "E2b-Traffic-Access-Token",
+		"Content-Type", "Content-Encoding", "Connect-Timeout-Ms" };
+	unsigned seen = 0;
+	const char *name, *value;
+
+	for (unsigned i = 0; wire_header_at(q, i, &name, &value); i++)
+		for (unsigned n = 0; n < ARRAY_LEN(names); n++) {
+			if (strcasecmp(name, names[n]) != 0)
+				continue;
+			if (seen & 1u << n)
+				return names[n];
+			seen |= 1u << n;
+		}
+	return NULL;
+}
+
 void front_request(void *front, struct wire_req *q)
 {
 	struct front *f = front;
 	struct call *c = wire_req_alloc(q, sizeof(struct call));
+	const char *twice;
 	struct where w;
 
 	if (!c) {
@@ -235,6 +261,11 @@ void front_request(void *front, struct wire_req *q)
 	c->front = f;
 	c->q = q;
 	front_begin(c);
+	twice = said_twice(q);
+	if (twice) {
+		call_fail(c, 400, "the header %s is there twice", twice);
+		return;
+	}
 	if (query_parse(&c->query, wire_query(q)) < 0) {
 		call_fail(c, 400, "the query has too many parts, or a NUL in it");
 		return;

@@ -80,6 +80,14 @@ int host_close_from(int first)
 	return (int)result(syscall(SYS_close_range, first, ~0U, 0));
 }
 
+int host_close_range(int first, int last)
+{
+	if (first > last)
+		return 0;
+	GATE("close_range");
+	return (int)result(syscall(SYS_close_range, first, last, 0));
+}
+
 ssize_t host_read(int fd, void *buf, size_t len)
 {
 	GATE("read");

@@ -23,7 +23,8 @@ int host_openat(int dir, const char *path, int flags, mode_t mode);
 /* Below @dir only: no symlink, no "..", no other mount leads out. RESOLVE_* in @resolve. */
 int host_openat2(int dir, const char *path, uint64_t flags, uint64_t mode, uint64_t resolve);
 int host_close(int fd);
-int host_close_from(int first); /* all descriptors from @first on */
+int host_close_from(int first);            /* all descriptors from @first on */
+int host_close_range(int first, int last); /* both included; none when @first is more */
 ssize_t host_read(int fd, void *buf, size_t len);
 ssize_t host_write(int fd, const void *buf, size_t len);
 int host_write_all(int fd, const void *buf, size_t len);

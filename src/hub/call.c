@@ -72,6 +72,7 @@ static void free_call(struct hub_call *c)
 	link_drop(c->asked);
 	if (c->job)
 		loop_job_forget(c->job);
+	snap_job_free(c->snap);
 	c->hub->calls--;
 	if (c->sb)
 		sandbox_release(c->sb);
@@ -143,6 +144,12 @@ static void tell_one(struct hub_call *c)
 		return;
 	case CALL_AUDIT:
 		c->fn.audit(c->arg, &c->fail, NULL, 0);
+		return;
+	case CALL_SNAP:
+		snap_tell(c);
+		return;
+	case CALL_FORK:
+		fork_tell(c);
 		return;
 	case CALL_BOX:
 		if (c->failed) {

@@ -71,6 +71,8 @@ static const struct key keys[] = {
 	{ "quota", "memory", K_BYTES, AT(quota_memory), 0, 1ull << 50 },
 	{ "quota", "cpus", K_CPUS64, AT(quota_cpu_milli), 0, 1000000000 },
 	{ "quota", "creates", K_RATE, AT(quota_creates_micro), 0, 0 },
+	{ "quota", "snapshots", K_COUNT, AT(quota_snapshots), 0, 1 << 20 },
+	{ "quota", "snapshot_disk", K_BYTES, AT(quota_snapshot_disk), 0, 1ull << 60 },
 
 	{ "mounts", "roots", K_PATHS, AT(roots), 0, 0 },
 	{ "mounts", "writable_roots", K_PATHS, AT(roots_rw), 0, 0 },
@@ -402,6 +404,8 @@ int config_defaults(struct config **ret, struct err *e)
 	c->timeout_max_ms = DAY_MS;
 	c->sandbox = (struct config_sandbox){ .net = NET_LOOPBACK, .timeout_ms = 300 * 1000 };
 	c->boxes_max = 2000;
+	c->quota_snapshots = 64;
+	c->quota_snapshot_disk = 64ll << 30;
 	c->keep_count = 1000;
 	c->keep_age_ms = 7 * DAY_MS;
 	c->pool_idle_ms = 600 * 1000;

@@ -63,6 +63,7 @@ struct config {
 
 	/* [quota]: of a tenant about which nothing else was said; 0: no limit */
 	int64_t quota_sandboxes, quota_memory, quota_cpu_milli, quota_creates_micro;
+	int64_t quota_snapshots, quota_snapshot_disk;
 	int64_t boxes_max; /* of the whole daemon */
 
 	/* [mounts] */

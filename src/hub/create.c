@@ -64,6 +64,8 @@ static void audit_create(struct sandbox *sb, const struct want *w)
 	buf_init(&b, 16384);
 	json_str(&b, "template", w->asked);
 	json_bool(&b, "warm", sb->from_pool);
+	if (w->from)
+		json_bool(&b, "from_snapshot", true);
 	json_str(&b, "tier_asked", w->tier == WALL_NONE ? NULL : wall_name(w->tier));
 	json_str(&b, "tier_by", w->tier_by[0] ? w->tier_by : "policy");
 	json_i64(&b, "timeout_ms", w->timeout_ms);
@@ -152,6 +154,7 @@ static int spawn(struct sandbox *sb, const struct want *w, struct hub_fail *f)
 	q->env = env;
 	q->user = sb->user;
 	q->workdir = sb->workdir;
+	q->from = w->from ? &w->from->files : NULL;
 	q->deadline_ms = (uint64_t)sb->timeout_ms;
 	q->deadline_action = sb->on_timeout == HUB_TIMEOUT_PAUSE ? SUP_PAUSE : SUP_KILL;
 	r = live_spawn(sb, q, f);

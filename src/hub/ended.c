@@ -102,7 +102,8 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 		abort();
 	if (!load(hub, sb->id, r))
 		fill_seen(sb, cause, detail, r);
-	failed = str_eq(r->cause, "setup-failed") || str_eq(r->cause, "supervisor-lost");
+	failed = str_eq(r->cause, "setup-failed") || str_eq(r->cause, "supervisor-lost") ||
+		 str_eq(r->cause, "protocol-error");
 	/* One transaction would be nicer; an end without its step is found after a restart. */
 	written = write_end(hub, sb->id, r) == 0;
 	if (sb->begun_ns) {
@@ -115,6 +116,7 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 	say_end(sb, r, failed);
 	sandbox_move(sb, failed ? HUB_FAILED : HUB_STOPPED, NULL, "%s%s%s", r->cause,
 		r->detail[0] ? ": " : "", r->detail);
+	hub->audit_lines++; /* its supervisor's own */
 	tenant_release(sb);
 	if (written)
 		remove_record(hub, sb->id);

@@ -47,15 +47,13 @@ static int load_row(void *arg, const struct db_box *row)
 static void call_all(struct hub *hub)
 {
 	struct sandbox *next;
-	struct err e;
 
 	for (struct sandbox *sb = hub->first; sb; sb = next) {
 		next = sb->next;
-		e = (struct err){ 0 };
 		hub_point(hub, "find");
 		if (sb->other_boot)
 			live_lost(sb, "the host was restarted");
-		else if (live_connect(sb, &e) < 0)
+		else if (live_call(sb) < 0)
 			live_lost(sb, "its supervisor was gone when the daemon started");
 	}
 }
@@ -134,14 +132,17 @@ static void stop_stray(struct hub *hub, const char *id)
 	struct orphan *o = calloc(1, sizeof(*o));
 	struct link_hooks hooks = { orphan_state, orphan_ended, orphan_closed, orphan_want, o };
 	struct err e = { 0 };
+	int r;
 
 	if (!o)
 		return;
 	o->hub = hub;
 	str_copy(o->id, sizeof(o->id), id);
-	if (link_connect(hub->state_dir, id, &hooks, &o->link, &e) < 0) {
+	r = link_connect(hub->state_dir, id, &hooks, &o->link, &e);
+	if (r < 0) {
 		free(o);
-		sup_remove_socket(hub->state_dir, id, NULL);
+		if (r == -ECONNREFUSED) /* any other: it is looked for again */
+			sup_remove_socket(hub->state_dir, id, NULL);
 		return;
 	}
 	o->next = hub->orphans;
@@ -310,6 +311,9 @@ int found_begin(struct hub *hub, struct err *e)
 	if (r < 0)
 		return r;
 	pool_load(hub);
+	/* A former daemon's supervisor that does not listen yet is not wanted any more. */
+	sup_remove_halves(hub->state_dir, NULL);
+	snaps_found(hub);
 	call_all(hub);
 	r = sup_each_socket(hub->state_dir, each_socket, hub, e);
 	if (r == 0 || r == -ENOENT)

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "core/sweep.h"
 #include "hub/hub_impl.h"
+#include "store/audit.h"
 #include "store/state.h"
 
 enum {
@@ -144,6 +145,42 @@ static void prune(struct hub *hub)
 		hub->pruned_ms = now;
 }
 
+struct audit_work {
+	struct hub *hub;
+	int state_fd;
+	int r;
+};
+
+static void audit_work(void *arg)
+{
+	struct audit_work *w = arg;
+
+	w->r = audit_sync(w->state_fd);
+}
+
+static void audit_done(void *arg, bool wanted)
+{
+	struct audit_work *w = arg;
+
+	if (!wanted)
+		return;
+	w->hub->audit_job = NULL;
+	if (w->r < 0)
+		hub_log(w->hub, HUB_WARN, "audit.sync", NULL, "", "msg=\"%s\"", strerror(-w->r));
+}
+
+/* Lines are written at once and seen to the disk here: nobody waits, and a loss of power costs what
+ * was written in the last CHORES_MS. */
+static void sync_audit(struct hub *hub)
+{
+	struct audit_work w = { .hub = hub, .state_fd = hub->state_fd };
+
+	if (!hub->audit_lines || hub->audit_job)
+		return;
+	hub->audit_lines = 0;
+	loop_work(hub->loop, &w, sizeof(w), audit_work, audit_done, &hub->audit_job, NULL);
+}
+
 static void on_chores(void *ctx)
 {
 	struct hub *hub = ctx;
@@ -152,6 +189,7 @@ static void on_chores(void *ctx)
 		tenant_refresh(hub);
 	pool_save(hub);
 	checkpoint(hub);
+	sync_audit(hub);
 	prune(hub);
 	loop_timer_set(hub->loop, &hub->chores, CHORES_MS, on_chores, hub);
 }
@@ -276,6 +314,8 @@ static void cancel_all(struct hub *hub)
 		loop_job_forget(hub->sweep_job);
 	if (hub->checkpoint_job)
 		loop_job_forget(hub->checkpoint_job);
+	if (hub->audit_job)
+		loop_job_forget(hub->audit_job);
 }
 
 void hub_close(struct hub *hub)

@@ -31,6 +31,7 @@
  */
 struct hub;
 struct hub_call;
+struct snap_from;
 struct loop;
 struct link;
 
@@ -153,11 +154,12 @@ struct hub_create {
 	unsigned mount_count;
 	const char *user, *workdir; /* NULL: the template's */
 	struct hub_network network;
-	bool secure;             /* mint envd_token */
-	enum wall tier;          /* WALL_NONE: policy, or what ward.toml says */
-	const char *accept_risk; /* operator only */
-	struct traits traits;    /* beside "generated code", which is always so */
-	bool no_pool;            /* a cold start, also when a warm one is there */
+	bool secure;                  /* mint envd_token */
+	enum wall tier;               /* WALL_NONE: policy, or what ward.toml says */
+	const char *accept_risk;      /* operator only */
+	struct traits traits;         /* beside "generated code", which is always so */
+	bool no_pool;                 /* a cold start, also when a warm one is there */
+	const struct snap_from *from; /* inside the hub only; NULL */
 };
 
 /* Takes a warm sandbox when the pool has one, else starts a new one; answers when commands can run.
@@ -219,11 +221,48 @@ struct hub_call *hub_set_limits(struct hub *hub, const struct hub_caller *who, c
 /* Replaces all of it, but for private_ports. UNSUPPORTED for what cannot be enforced here. */
 struct hub_call *hub_set_network(struct hub *hub, const struct hub_caller *who, const char *id,
 	const struct hub_network *net, hub_box_fn *fn, void *arg);
-/* UNSUPPORTED until a tier can; NOT_FOUND first, like every verb. */
+
+struct hub_snap {                       /* borrowed, as struct hub_box; texts are never NULL */
+	const char *id, *tenant, *name; /* name: "" for none */
+	const char *sandbox;            /* of which it was taken */
+	const char *template_used;
+	enum wall tier;
+	uint64_t bytes;        /* on disk */
+	uint64_t memory_bytes; /* the limit of what goes on from it */
+	int64_t created_us;
+};
+typedef void hub_snap_fn(void *arg, const struct hub_fail *fail, const struct hub_snap *snap);
+/*
+ * Writes the sandbox down, running or paused; it goes on. UNSUPPORTED where its tier cannot,
+ * CONFLICT while it is being started, paused or resumed, TOO_MANY past the tenant's quota. @name
+ * (NULL: none) may be one that exists: the newest is meant. A create whose template is the id or
+ * the name of a snapshot (with or without ":default") goes on from it: with its tier and limits,
+ * and with its environment unless the request has one.
+ */
 struct hub_call *hub_snapshot(struct hub *hub, const struct hub_caller *who, const char *id,
-	const char *name, hub_box_fn *fn, void *arg);
+	const char *name, hub_snap_fn *fn, void *arg);
+struct hub_snaps {
+	const char *sandbox, *name; /* NULL: any */
+	bool all_tenants;           /* operator only */
+};
+/* Newest first. */
+int hub_snapshots(struct hub *hub, const struct hub_caller *who, const struct hub_snaps *q,
+	void (*each)(void *arg, const struct hub_snap *snap), void *arg, struct hub_fail *f);
+/* By id or name. What goes on from it is not touched. */
+int hub_snapshot_remove(
+	struct hub *hub, const struct hub_caller *who, const char *word, struct hub_fail *f);
+
+struct hub_forked { /* exactly one of the two */
+	const struct hub_fail *fail;
+	const struct hub_box *box;
+};
+typedef void hub_fork_fn(
+	void *arg, const struct hub_fail *fail, const struct hub_forked *list, unsigned count);
+/* @count copies of a sandbox as it is now, which goes on: through memory, not through the disk.
+ * Each is an ordinary sandbox with its own id and tokens, and counts as one; @timeout_ms as in
+ * create. Fails as a whole as hub_snapshot() does. */
 struct hub_call *hub_fork(struct hub *hub, const struct hub_caller *who, const char *id,
-	unsigned count, int64_t timeout_ms, hub_box_fn *fn, void *arg);
+	unsigned count, int64_t timeout_ms, hub_fork_fn *fn, void *arg);
 
 /*
  * The live connection to the sandbox's supervisor, for process, file and port calls (sup/link.h).

@@ -26,6 +26,7 @@
  *   pool.c      warm sandboxes         found.c    after a restart
  *   ended.c     end records            events.c   the ring of events
  *   curve.c     samples, metrics       record.c   audit lines and the log
+ *   snap.c      snapshots and forks
  */
 struct sandbox;
 struct pool;
@@ -48,7 +49,9 @@ enum call_wait {
 	WAIT_ANSWER, /* of the supervisor, to one link call */
 };
 
-enum call_kind { CALL_BOX, CALL_LINK, CALL_METRICS, CALL_AUDIT };
+enum call_kind { CALL_BOX, CALL_LINK, CALL_METRICS, CALL_AUDIT, CALL_SNAP, CALL_FORK };
+
+struct snap_job; /* snap.c */
 
 struct hub_call {
 	struct hub_call *prev, *next; /* in the list it waits in; see call.c */
@@ -61,6 +64,8 @@ struct hub_call {
 		hub_link_fn *link;
 		hub_metrics_fn *metrics;
 		hub_audit_fn *audit;
+		hub_snap_fn *snap;
+		hub_fork_fn *fork;
 	} fn; /* NULL: forgotten */
 	void *arg;
 	struct sandbox *sb;      /* held; may be NULL */
@@ -69,11 +74,12 @@ struct hub_call {
 	bool is_create; /* nobody knows the id until this call has told it */
 	struct hub_fail fail;
 	int64_t from_us, to_us; /* CALL_METRICS */
-	struct loop_job *job;   /* CALL_AUDIT */
+	struct loop_job *job;   /* CALL_AUDIT, CALL_SNAP */
 	int64_t begun_ns;
 	/* WAIT_ANSWER: what to write down when the supervisor has said yes. */
 	void (*agreed)(struct hub_call *call, const struct link_done *done);
 	struct plan_limits limits;
+	struct snap_job *snap; /* CALL_SNAP, CALL_FORK: owned */
 };
 
 struct call_list {
@@ -115,7 +121,7 @@ struct sandbox {
 	struct loop_fd watch;
 	pid_t sup_pid;        /* 0: not known */
 	struct link_call *op; /* pause or resume under way */
-	unsigned reconnects;
+	unsigned reconnects, busy_calls;
 	struct loop_timer patience; /* until the supervisor must have done what it was told */
 	struct loop_later wake;
 	struct call_list waiting;
@@ -226,7 +232,8 @@ struct hub {
 	struct loop_later pools_later;
 	struct sandbox *sample_next;
 	uint64_t pruned_ms;
-	struct loop_job *sweep_job, *checkpoint_job;
+	struct loop_job *sweep_job, *checkpoint_job, *audit_job;
+	unsigned audit_lines; /* written, and perhaps not on the disk yet */
 	void (*stopped)(void *arg);
 	void *stopped_arg;
 	uint64_t refilled_ms; /* a pool began one */
@@ -280,7 +287,8 @@ struct sandbox *registry_see(
 
 /* --- live.c --- */
 int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail *f);
-int live_connect(struct sandbox *sb, struct err *e);
+/* Calls its supervisor, again and again while that is busy. */
+int live_call(struct sandbox *sb);
 /* To the supervisor, the step being written already. @grace_ms 0: at once. */
 void live_stop(struct sandbox *sb, const char *cause);
 int live_pause(struct sandbox *sb, struct hub_fail *f);
@@ -305,6 +313,26 @@ void create_answer(struct sandbox *sb); /* it runs: numbers, audit */
 int create_cold_pool(struct pool *pool, struct hub_fail *f);
 int timeout_check(
 	struct hub *hub, int64_t asked, int64_t default_ms, int64_t *ret_ms, struct hub_fail *f);
+
+/* --- snap.c --- */
+/* What a new sandbox goes on from. */
+struct snap_from {
+	struct snap files;
+	bool owned; /* the files are closed, and the texts freed, by snap_from_done() */
+	char used[TEMPLATE_NAME_MAX + 1];
+	enum wall tier;
+	struct plan_limits limits;
+	struct pairs env;
+	char *user, *workdir;
+};
+/* The tenant's own snapshot of that name; NOT_FOUND. */
+int snap_open(struct hub *hub, const struct hub_caller *who, const char *text,
+	struct snap_from *ret, struct hub_fail *f);
+void snap_from_done(struct snap_from *from);
+void snap_job_free(struct snap_job *job);
+void snap_tell(struct hub_call *call);
+void fork_tell(struct hub_call *call);
+void snaps_found(struct hub *hub); /* what was half made or half removed goes */
 
 /* --- pool.c --- */
 struct sandbox *pool_find_ready(struct hub *hub, const char *template);

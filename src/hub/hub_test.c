@@ -21,6 +21,7 @@
 #include "hub/key.h"
 #include "hub/lifecycle.h"
 #include "hub/mounts.h"
+#include "hub/network.h"
 #include "hub/pairs.h"
 #include "hub/quota.h"
 #include "hub/toml.h"
@@ -502,11 +503,54 @@ static void end_records(void **state)
 	free(r);
 }
 
+static void network_rules(void **state)
+{
+	static const struct {
+		const char *rule;
+		bool out, deny; /* may be allowed; may be denied */
+	} cases[] = {
+		{ "1.2.3.4", true, true },
+		{ "10.0.0.0/8", true, true },
+		{ "0.0.0.0/0", true, true },
+		{ "2001:db8::/32", true, true },
+		{ "::1", true, true },
+		{ "example.com", true, false },
+		{ "*.example.com", true, false },
+		{ "localhost", true, false },
+		{ "", false, false },
+		{ "10.0.0.0/33", false, false },
+		{ "10.0.0.0/", false, false },
+		{ "10.0.0/8", false, false },
+		{ "1.2.3", false, false },
+		{ "300.1.1.1", false, false },
+		{ "::1/129", false, false },
+		{ "a..b", false, false },
+		{ "-a.com", false, false },
+		{ "*", false, false },
+		{ "*.*.com", false, false },
+		{ "http://example.com", false, false },
+		{ "example.com:443", false, false },
+		{ "a b", false, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		const char *list[] = { "10.0.0.1", cases[i].rule, NULL };
+		struct hub_network out = { .allow_out = list }, deny = { .deny_out = list };
+		struct hub_fail f = { 0 };
+
+		if ((network_check(&out, &f) == 0) != cases[i].out ||
+			(network_check(&deny, &f) == 0) != cases[i].deny)
+			fail_msg("rule '%s'", cases[i].rule);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(states),
 		cmocka_unit_test(codes),
+		cmocka_unit_test(network_rules),
 		cmocka_unit_test(quotas),
 		cmocka_unit_test(bucket),
 		cmocka_unit_test(keys),

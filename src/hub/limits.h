@@ -21,6 +21,8 @@ enum {
 	HUB_POOL_SIZE_MAX = 1024,       /* sandboxes of one pool */
 	HUB_WARM_UP_MAX = 4096,         /* bytes of a warm-up command */
 	HUB_WARM_UP_MS = 120 * 1000,    /* until a warm-up command must be over */
+	HUB_SNAP_NAME_MAX = 128,        /* bytes of a snapshot's name */
+	HUB_FORKS_MAX = 64,             /* of one sandbox at one time */
 	HUB_START_MS = 60 * 1000,       /* until a new supervisor must have answered */
 	HUB_ANSWER_MS = 30 * 1000,      /* until a supervisor must have answered anything else */
 	HUB_FOUND_MS = 10 * 1000,       /* until one must have answered after a restart */

@@ -24,7 +24,7 @@
 #include "base/str.h"
 #include "hub/hub_impl.h"
 
-enum { RECONNECTS_MAX = 3 };
+enum { RECONNECTS_MAX = 3, BUSY_MS = 20 };
 
 static enum sup_action action_of(const struct sandbox *sb)
 {
@@ -223,6 +223,7 @@ static void on_state(void *arg, const struct link_status *s)
 		return;
 	hub_point(sb->hub, "told");
 	sb->reconnects = 0;
+	sb->busy_calls = 0;
 	take_status(sb, s);
 	if (sb->found)
 		found_answered(sb, s);
@@ -263,14 +264,13 @@ static void on_ended(void *arg, const struct link_end *end)
 static void on_closed(void *arg, const struct err *why)
 {
 	struct sandbox *sb = arg;
-	struct err e = { 0 };
 
 	live_detach(sb);
 	if (!lifecycle_is_live(sb->state))
 		return;
 	if (why->code == EPROTO) {
 		hub_log(sb->hub, HUB_ERROR, "sup.broken", NULL, sb->id, "msg=\"%s\"", why->msg);
-		if (sb->reconnects++ < RECONNECTS_MAX && live_connect(sb, &e) == 0)
+		if (sb->reconnects++ < RECONNECTS_MAX && live_call(sb) == 0)
 			return;
 		kill_supervisor(sb);
 	}
@@ -369,7 +369,7 @@ int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail 
 	return 0;
 }
 
-int live_connect(struct sandbox *sb, struct err *e)
+static int live_connect(struct sandbox *sb, struct err *e)
 {
 	struct link_hooks hooks = hooks_of(sb);
 	int r = link_connect(sb->hub->state_dir, sb->id, &hooks, &sb->link, e);
@@ -381,6 +381,30 @@ int live_connect(struct sandbox *sb, struct err *e)
 	if (getsockopt(link_fd(sb->link), SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0)
 		sb->sup_pid = peer.pid;
 	return watch(sb, e);
+}
+
+static void call_again(void *ctx)
+{
+	struct sandbox *sb = ctx;
+
+	if (live_call(sb) == 0)
+		return;
+	kill_supervisor(sb);
+	live_lost(sb, "its supervisor was gone");
+}
+
+int live_call(struct sandbox *sb)
+{
+	struct err e = { 0 };
+	int r = live_connect(sb, &e);
+
+	/* Its queue of connections is full, so it is there. One that never answers is given up
+	 * with all the others that were looked for, or after HUB_ANSWER_MS. */
+	if (r == -EAGAIN && (sb->found || sb->busy_calls++ < HUB_ANSWER_MS / BUSY_MS)) {
+		loop_timer_set(sb->hub->loop, &sb->patience, BUSY_MS, call_again, sb);
+		return 0;
+	}
+	return r;
 }
 
 /* --- telling --- */

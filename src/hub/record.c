@@ -109,6 +109,7 @@ void record_audit(struct hub *hub, const struct hub_caller *who, const char *eve
 	if (b.bad || audit_append(hub->state_fd, event, &b, &e) < 0)
 		hub_log(hub, HUB_ERROR, "audit.append", who, sb ? sb->id : "",
 			"event=%s msg=\"%s\"", event, b.bad ? "the line is too long" : e.msg);
+	hub->audit_lines++;
 	buf_done(&b);
 }
 

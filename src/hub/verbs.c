@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "hub/hub_impl.h"
+#include "hub/network.h"
 
 /* Finds the sandbox and makes the call; with NULL in @ret_sb the call has failed already. */
 static struct hub_call *begin(struct hub *hub, const struct hub_caller *who, const char *id,
@@ -398,6 +399,10 @@ struct hub_call *hub_set_network(struct hub *hub, const struct hub_caller *who, 
 		return call;
 	if (sb->state == HUB_STOPPING || sb->state == HUB_CREATING)
 		return refuse(call, HUB_NOT_FOUND, "is not running");
+	if (network_check(net, &f) < 0) {
+		call_done(call, &f, false);
+		return call;
+	}
 	config_for(hub->config, sb->template_used, &says, &by);
 	if (says.net == NET_HOST && !sb->network.view.deny_internet &&
 		(net->deny_internet || net->allow_out || net->deny_out))
@@ -418,30 +423,6 @@ struct hub_call *hub_set_network(struct hub *hub, const struct hub_caller *who, 
 	record_audit(hub, who, "sandbox.network", sb, NULL);
 	call_done(call, r < 0 ? &f : NULL, false);
 	return call;
-}
-
-struct hub_call *hub_snapshot(struct hub *hub, const struct hub_caller *who, const char *id,
-	const char *name, hub_box_fn *fn, void *arg)
-{
-	struct sandbox *sb;
-	struct hub_call *call = begin(hub, who, id, CALL_BOX, fn, arg, &sb);
-
-	(void)name;
-	return sb ? refuse(call, HUB_UNSUPPORTED,
-			    "cannot be snapshotted: its tier has no snapshots")
-		  : call;
-}
-
-struct hub_call *hub_fork(struct hub *hub, const struct hub_caller *who, const char *id,
-	unsigned count, int64_t timeout_ms, hub_box_fn *fn, void *arg)
-{
-	struct sandbox *sb;
-	struct hub_call *call = begin(hub, who, id, CALL_BOX, fn, arg, &sb);
-
-	(void)count;
-	(void)timeout_ms;
-	return sb ? refuse(call, HUB_UNSUPPORTED, "cannot be forked: its tier has no snapshots")
-		  : call;
 }
 
 /* --- the link --- */

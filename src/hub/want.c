@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "hub/key.h"
 #include "hub/mounts.h"
+#include "hub/network.h"
 #include "hub/want.h"
 
 int timeout_check(
@@ -146,14 +147,62 @@ static int check_mounts(struct hub *hub, struct want *w, struct hub_fail *f)
 	return 0;
 }
 
+/* A template, or a snapshot: a tenant's name for one hides no template of the operator's. */
+static int find_template(struct hub *hub, struct want *w, struct hub_fail *f)
+{
+	int r;
+
+	w->from = w->req->from;
+	if (w->from)
+		return str_copy(w->used, sizeof(w->used), w->from->used);
+	r = hub_template_find(hub, w->who, w->asked, w->used, f);
+	if (r == 0 || !w->who || f->code != HUB_NOT_FOUND)
+		return r;
+	r = snap_open(hub, w->who, w->asked, &w->opened, f);
+	if (r < 0)
+		return r;
+	w->from = &w->opened;
+	return str_copy(w->used, sizeof(w->used), w->from->used);
+}
+
+/* What it goes on from cannot become larger or smaller, or get another wall. */
+static int follow_snapshot(struct want *w, struct hub_fail *f)
+{
+	const struct plan_limits *asked = &w->req->limits, *is = &w->from->limits;
+
+	if ((asked->memory_bytes && asked->memory_bytes != is->memory_bytes) ||
+		(asked->disk_bytes && asked->disk_bytes != is->disk_bytes) ||
+		(asked->cpu_milli && asked->cpu_milli != is->cpu_milli))
+		return hub_fail(f, HUB_INVALID,
+			"a snapshot has the memory, disk and CPUs that it was taken with");
+	if (w->req->tier != WALL_NONE && w->req->tier != w->from->tier)
+		return hub_fail(f, HUB_INVALID, "this snapshot was taken in the %s tier",
+			wall_name(w->from->tier));
+	if (w->req->mount_count)
+		return hub_fail(f, HUB_UNSUPPORTED, "what goes on from a snapshot gets no mounts");
+	if (w->tier != w->from->tier) {
+		w->tier = w->from->tier;
+		w->tier_by = "the snapshot";
+		w->accept_risk = NULL;
+	}
+	w->limits = *is;
+	w->limits.memory_asked = is->memory_bytes != 0;
+	w->limits.disk_asked = is->disk_bytes != 0;
+	w->limits.cpus_asked = is->cpu_milli != 0;
+	w->limits.pids_asked = is->pids != 0;
+	return 0;
+}
+
 static int check_all(struct hub *hub, struct want *w, struct hub_fail *f)
 {
-	int r = hub_template_find(hub, w->who, w->asked, w->used, f);
+	int r = find_template(hub, w, f);
 
 	if (r < 0)
 		return r;
 	config_for(hub->config, w->used, &w->says, &w->tier_by);
 	r = check_env(w->req, f);
+	if (r == 0)
+		r = network_check(&w->req->network, f);
 	if (r == 0)
 		r = timeout_check(hub, w->req->timeout_ms, w->says.timeout_ms, &w->timeout_ms, f);
 	if (r == 0)
@@ -163,6 +212,8 @@ static int check_all(struct hub *hub, struct want *w, struct hub_fail *f)
 	if (r == 0)
 		r = check_mounts(hub, w, f);
 	choose_limits(w);
+	if (r == 0 && w->from)
+		r = follow_snapshot(w, f);
 	return r;
 }
 
@@ -183,6 +234,9 @@ void want_done(struct want *w)
 {
 	free(w->mount_paths);
 	w->mount_paths = NULL;
+	if (w->from == &w->opened)
+		snap_from_done(&w->opened);
+	w->from = NULL;
 }
 
 bool want_fits_pool(const struct hub *hub, const struct want *w)
@@ -191,7 +245,7 @@ bool want_fits_pool(const struct hub *hub, const struct want *w)
 
 	(void)hub;
 	/* A mount, the size of the disk and the kind of network are made with the sandbox. */
-	return !req->no_pool && req->tier == WALL_NONE && !req->accept_risk &&
+	return !req->no_pool && !w->from && req->tier == WALL_NONE && !req->accept_risk &&
 	       req->mount_count == 0 && req->limits.disk_bytes == 0 &&
 	       w->net == (enum net_mode)w->says.net && !traits_any_set(&req->traits);
 }
@@ -210,6 +264,7 @@ static int fill_tokens(const struct want *w, struct sandbox *sb)
 static int fill_pairs(const struct want *w, struct sandbox *sb, struct hub_fail *f)
 {
 	const struct hub_create *req = w->req;
+	bool own_env = req->env_count || !w->from;
 	int r;
 
 	pairs_done(&sb->metadata);
@@ -221,7 +276,9 @@ static int fill_pairs(const struct want *w, struct sandbox *sb, struct hub_fail 
 		return hub_fail(f, HUB_INVALID, "metadata is more than %d pairs or %d bytes",
 			HUB_METADATA_MAX, HUB_METADATA_BYTES_MAX);
 	if (r == 0)
-		r = pairs_make(&sb->env, req->env, req->env_count, HUB_ENV_MAX, HUB_ENV_BYTES_MAX);
+		r = pairs_make(&sb->env, own_env ? req->env : w->from->env.list,
+			own_env ? req->env_count : w->from->env.count, HUB_ENV_MAX,
+			HUB_ENV_BYTES_MAX);
 	if (r == -E2BIG)
 		return hub_fail(f, HUB_INVALID,
 			"the environment is more than %d variables or %d bytes", HUB_ENV_MAX,
@@ -236,8 +293,11 @@ static int fill_pairs(const struct want *w, struct sandbox *sb, struct hub_fail 
 int want_fill(const struct want *w, struct sandbox *sb, struct hub_fail *f)
 {
 	const struct hub_create *req = w->req;
-	const char *user = req->user ? req->user : w->says.user;
-	const char *workdir = req->workdir ? req->workdir : w->says.workdir;
+	const struct snap_from *from = w->from;
+	const char *user = req->user ? req->user : from && from->user ? from->user : w->says.user;
+	const char *workdir = req->workdir            ? req->workdir
+			      : from && from->workdir ? from->workdir
+						      : w->says.workdir;
 	int r = fill_pairs(w, sb, f);
 
 	if (r < 0)

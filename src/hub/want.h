@@ -22,6 +22,8 @@ struct want {
 	int64_t timeout_ms;
 	struct plan_mount mounts[MOUNTS_MAX];
 	char (*mount_paths)[WARD_PATH_MAX]; /* mount_count of them; free() */
+	const struct snap_from *from;       /* NULL: it starts from its template */
+	struct snap_from opened;            /* where that may lie */
 };
 
 /* Checks what can be checked without a sandbox. On failure nothing needs want_done(). */

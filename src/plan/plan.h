@@ -42,6 +42,7 @@ struct plan_limits {
 	uint64_t disk_bytes;
 	uint64_t output_bytes;
 	uint64_t timeout_ms;
+	uint64_t io_bytes_s, io_ops_s; /* vm tier: of its disk, each second */
 	uint32_t pids;
 	uint32_t cpu_milli;  /* thousandths of a CPU */
 	uint32_t cpu_weight; /* 1..10000, 100 is everybody else's; 0: leave it */
@@ -84,6 +85,10 @@ struct plan {
 	enum upper_kind upper;
 	enum net_mode net;
 	struct plan_limits limits;
+	/* vm tier: the host's end of its network card, and "A.B.C.D/N[,GATEWAY]" inside. Or NULL.
+	 */
+	const char *tap, *tap_addr;
+	const char *cpu_template; /* vm tier: which features its CPUs have; NULL: all */
 
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* "K=V", NULL-terminated: all that the command gets */

@@ -114,6 +114,7 @@ struct proto_exit {
 	bool signaled;
 	int code; /* exit status 0..255, or the signal 1..64 */
 	uint64_t user_us, system_us, peak_kb;
+	uint64_t oom_kills, pids_refused; /* so far, of all; an agent that cannot know says 0 */
 };
 
 struct proto_failed {          /* ERROR and START_FAILED */

@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "base/str.h"
 #include "proto/event.h"
+#include "proto/fds.h"
 #include "proto/msg.h"
 
 enum { ERRNO_MAX = 4095, SIGNAL_MAX = 64 };
@@ -78,6 +79,8 @@ static int read_exit(struct proto_event *ev, const struct values *v, const struc
 		.user_us = values_num(v, TAG_USER_US, 0),
 		.system_us = values_num(v, TAG_SYSTEM_US, 0),
 		.peak_kb = values_num(v, TAG_PEAK_KB, 0),
+		.oom_kills = values_num(v, TAG_OOM_KILLS, 0),
+		.pids_refused = values_num(v, TAG_PIDS_REFUSED, 0),
 	};
 	return 0;
 }
@@ -213,7 +216,7 @@ static const struct {
 		TAG_BIT(CMDLINE), read_entry },
 	{ PROTO_START_FAILED, 0, TAG_BIT(ERRNO) | TAG_BIT(STEP), TAG_BIT(TEXT), read_failed },
 	{ PROTO_EXIT, 0, 0, TAG_BIT(CODE) | TAG_BIT(SIGNAL) | TAG_BIT(USER_US) | TAG_BIT(SYSTEM_US) |
-		TAG_BIT(PEAK_KB), read_exit },
+		TAG_BIT(PEAK_KB) | TAG_BIT(OOM_KILLS) | TAG_BIT(PIDS_REFUSED), read_exit },
 	{ PROTO_EVENT, 0, TAG_BIT(CHANGE) | TAG_BIT(NAME), FILE_TAGS | FULL_TAGS, read_event },
 };
 /* clang-format on */
@@ -265,80 +268,47 @@ static int broke_protocol(struct proto_conn *c, struct err *e)
 		"the sandbox's agent broke the protocol; nothing it says can be trusted");
 }
 
-static int keep_fds(struct proto_conn *c, struct msghdr *msg)
+static struct fd_queue queue_of(struct proto_conn *c)
 {
-	int r = 0;
-
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-		unsigned count = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (unsigned i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
-			if (c->fd_count < PROTO_FDS_MAX) {
-				c->fds[c->fd_count++] = fd;
-			} else {
-				close(fd);
-				r = -EPROTO;
-			}
-		}
-	}
-	return r;
+	return (struct fd_queue){ c->fds, &c->fd_count, PROTO_FDS_MAX };
 }
 
-static ssize_t receive_with_fds(struct proto_conn *c, void *to, size_t cap)
+static ssize_t receive_plain(int fd, void *to, size_t cap)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(PROTO_FDS_MAX * sizeof(int))];
-	} control;
-	struct iovec iov = { to, cap };
-	struct msghdr msg = { .msg_iov = &iov, .msg_control = &control };
 	ssize_t n;
 
-	msg.msg_iovlen = 1;
-	msg.msg_controllen = sizeof(control);
-	n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	if (n > 0 && keep_fds(c, &msg) < 0)
-		c->broken = true;
-	return n;
+	do
+		n = recv(fd, to, cap, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
 }
 
 /* Plain recv, unless asked otherwise: descriptors that an agent sends along are dropped by the
  * kernel then. */
 static int receive_more(struct proto_conn *c, struct err *e)
 {
+	struct fd_queue q = queue_of(c);
 	size_t cap;
 	void *to = frame_space(&c->in, &cap);
-	ssize_t n;
+	ssize_t n = c->takes_fds ? fds_receive(c->fd, to, cap, &q) : receive_plain(c->fd, to, cap);
 
-	do
-		n = c->takes_fds ? receive_with_fds(c, to, cap)
-				 : recv(c->fd, to, cap, MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	if (n == -EAGAIN)
 		return 0;
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
+	if (n == 0 || n == -ECONNRESET)
 		return err_say(e, ENOTCONN, "the sandbox's agent has closed its channel");
+	if (n == -EPROTO)
+		return broke_protocol(c, e);
 	if (n < 0)
-		return err_set(e, errno, "receiving from the sandbox's agent");
+		return err_set(e, (int)-n, "receiving from the sandbox's agent");
 	frame_fed(&c->in, (size_t)n);
 	return 1;
 }
 
 int proto_conn_take_fd(struct proto_conn *c)
 {
-	int fd = -1;
+	struct fd_queue q = queue_of(c);
 
-	if (c->fd_count) {
-		fd = c->fds[0];
-		c->fd_count--;
-		memmove(c->fds, c->fds + 1, c->fd_count * sizeof(c->fds[0]));
-	}
-	return fd;
+	return fds_next(&q);
 }
 
 int proto_conn_receive(struct proto_conn *c, struct proto_event *ret, struct err *e)

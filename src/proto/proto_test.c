@@ -198,6 +198,8 @@ static void hostile_agent(void **state)
 		{ "exit 3", PROTO_EXIT, 0, NULL, NUMBERS(TAG_CODE, 3), 0 },
 		{ "exit 256", PROTO_EXIT, 0, NULL, NUMBERS(TAG_CODE, 256), -EPROTO },
 		{ "killed", PROTO_EXIT, 0, NULL, NUMBERS(TAG_SIGNAL, 9), 0 },
+		{ "with a count of 32 bits", PROTO_EXIT, 0, NULL,
+			NUMBERS(TAG_SIGNAL, 9, TAG_OOM_KILLS, 1), -EPROTO },
 		{ "signal 0", PROTO_EXIT, 0, NULL, NUMBERS(TAG_SIGNAL, 0), -EPROTO },
 		{ "signal 65", PROTO_EXIT, 0, NULL, NUMBERS(TAG_SIGNAL, 65), -EPROTO },
 		{ "both", PROTO_EXIT, 0, NULL, NUMBERS(TAG_SIGNAL, 9, TAG_CODE, 1), -EPROTO },

@@ -15,6 +15,7 @@
 #include <sys/uio.h>
 
 #include "base/own.h"
+#include "proto/fds.h"
 #include "proto/le.h"
 #include "sup/ctl.h"
 
@@ -22,7 +23,6 @@ enum {
 	FRAME_MAX = FRAME_HEAD + FRAME_PAYLOAD_MAX,
 	OUT_STEP = 16 * 1024,
 	OUT_KEEP = 64 * 1024, /* a buffer larger than this is given back when it is empty */
-	FDS_PER_READ = 8,
 };
 
 void ctl_init(struct ctl *c, int fd)
@@ -65,24 +65,24 @@ static int room_for(struct ctl *c, size_t len)
 	return 0;
 }
 
-int ctl_put(struct ctl *c, uint16_t type, uint16_t flags, uint32_t stream, const void *data,
-	size_t len, int fd)
+static int put(struct ctl *c, const struct frame *f, const int *fds, unsigned count)
 {
-	own_fd int given = fd;
+	const void *data = f->data;
+	size_t len = f->len;
 	int r;
 
 	if (c->dead)
 		return -ENOTCONN;
-	if (given >= 0 && c->give_count == CTL_FDS_MAX)
+	if (count > CTL_FDS_MAX - c->give_count)
 		return -EMFILE;
 	r = c->out_cap - c->out_len < FRAME_HEAD + len ? room_for(c, FRAME_HEAD + len) : 0;
 	if (r < 0)
 		return r;
-	if (given >= 0) {
+	for (unsigned i = 0; i < count; i++) {
 		c->give[c->give_count].at = c->queued;
-		c->give[c->give_count++].fd = take_fd(&given);
+		c->give[c->give_count++].fd = fds[i];
 	}
-	frame_put_head(c->out + c->out_len, (uint32_t)len, type, flags, stream);
+	frame_put_head(c->out + c->out_len, (uint32_t)len, f->type, f->flags, f->stream);
 	if (len)
 		memcpy(c->out + c->out_len + FRAME_HEAD, data, len);
 	c->out_len += FRAME_HEAD + len;
@@ -90,49 +90,90 @@ int ctl_put(struct ctl *c, uint16_t type, uint16_t flags, uint32_t stream, const
 	return 0;
 }
 
-int ctl_put_msg(struct ctl *c, struct msg *m)
+static int put_taking(struct ctl *c, const struct frame *f, const int *fds, unsigned count)
 {
-	int n = msg_end(m);
+	int r = put(c, f, fds, count);
 
-	if (n < 0)
-		return n;
-	return ctl_put(
-		c, m->type, m->flags, m->stream, m->buf + FRAME_HEAD, (size_t)n - FRAME_HEAD, -1);
+	for (unsigned i = 0; r < 0 && i < count; i++)
+		close(fds[i]);
+	return r;
 }
 
-/* One sendmsg, up to the next byte that a descriptor goes with. */
+int ctl_put(struct ctl *c, uint16_t type, uint16_t flags, uint32_t stream, const void *data,
+	size_t len, int fd)
+{
+	struct frame f = {
+		.type = type, .flags = flags, .stream = stream, .data = data, .len = (uint32_t)len
+	};
+
+	return put_taking(c, &f, &fd, fd >= 0);
+}
+
+int ctl_put_msg_fds(struct ctl *c, struct msg *m, const int *fds, unsigned count)
+{
+	int n = msg_end(m);
+	struct frame f = { .type = m->type, .flags = m->flags, .stream = m->stream };
+
+	if (n < 0) {
+		for (unsigned i = 0; i < count; i++)
+			close(fds[i]);
+		return n;
+	}
+	f.data = m->buf + FRAME_HEAD;
+	f.len = (uint32_t)n - FRAME_HEAD;
+	return put_taking(c, &f, fds, count);
+}
+
+int ctl_put_msg(struct ctl *c, struct msg *m)
+{
+	return ctl_put_msg_fds(c, m, NULL, 0);
+}
+
+/* How many descriptors go with the byte at @at: those of one frame. */
+static unsigned give_now(const struct ctl *c, uint64_t at)
+{
+	unsigned n = 0;
+
+	while (n < c->give_count && n < CTL_FDS_TOGETHER && c->give[n].at == at)
+		n++;
+	return n;
+}
+
+/* One sendmsg, up to the next byte that descriptors go with. */
 static ssize_t send_some(struct ctl *c)
 {
 	union {
 		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(CTL_FDS_TOGETHER * sizeof(int))];
 	} control;
 	uint64_t at = c->queued - ctl_waiting(c);
 	struct iovec iov = { c->out + c->out_at, ctl_waiting(c) };
 	struct msghdr msg = { .msg_iov = &iov };
+	unsigned now = give_now(c, at);
 	ssize_t n;
 
 	msg.msg_iovlen = 1;
-	if (c->give_count && c->give[0].at == at) {
+	if (now) {
 		memset(&control, 0, sizeof(control));
 		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control.room);
+		msg.msg_controllen = CMSG_SPACE(now * sizeof(int));
 		control.head.cmsg_level = SOL_SOCKET;
 		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &c->give[0].fd, sizeof(int));
-		if (c->give_count > 1)
-			iov.iov_len = (size_t)(c->give[1].at - at);
-	} else if (c->give_count) {
-		iov.iov_len = (size_t)(c->give[0].at - at);
+		control.head.cmsg_len = CMSG_LEN(now * sizeof(int));
+		for (unsigned i = 0; i < now; i++)
+			memcpy(CMSG_DATA(&control.head) + i * sizeof(int), &c->give[i].fd,
+				sizeof(int));
 	}
+	if (c->give_count > now)
+		iov.iov_len = (size_t)(c->give[now].at - at);
 	do
 		n = sendmsg(c->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
-	if (n > 0 && msg.msg_controllen) {
-		close(c->give[0].fd);
-		c->give_count--;
-		memmove(c->give, c->give + 1, c->give_count * sizeof(c->give[0]));
+	if (n > 0 && now) {
+		for (unsigned i = 0; i < now; i++)
+			close(c->give[i].fd);
+		c->give_count -= now;
+		memmove(c->give, c->give + now, c->give_count * sizeof(c->give[0]));
 	}
 	return n < 0 ? -errno : n;
 }
@@ -162,53 +203,19 @@ int ctl_flush(struct ctl *c)
 	return 0;
 }
 
-static int keep_fds(struct ctl *c, struct msghdr *msg)
+static struct fd_queue got_queue(struct ctl *c)
 {
-	int r = 0;
-
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(msg); h; h = CMSG_NXTHDR(msg, h)) {
-		unsigned count;
-
-		if (h->cmsg_level != SOL_SOCKET || h->cmsg_type != SCM_RIGHTS)
-			continue;
-		count = (unsigned)((h->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		for (unsigned i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(h) + i * sizeof(int), sizeof(fd));
-			if (c->got_count < CTL_FDS_MAX) {
-				c->got[c->got_count++] = fd;
-			} else {
-				close(fd);
-				r = -EPROTO;
-			}
-		}
-	}
-	return r;
+	return (struct fd_queue){ c->got, &c->got_count, CTL_FDS_MAX };
 }
 
 static ssize_t receive_some(struct ctl *c, uint8_t *to, size_t cap)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(FDS_PER_READ * sizeof(int))];
-	} control;
-	struct iovec iov = { to, cap };
-	struct msghdr msg = { .msg_iov = &iov, .msg_control = &control };
-	ssize_t n;
+	struct fd_queue q = got_queue(c);
+	ssize_t n = fds_receive(c->fd, to, cap, &q);
 
-	msg.msg_iovlen = 1;
-	msg.msg_controllen = sizeof(control);
-	do
-		n = recvmsg(c->fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	if (n == -EAGAIN)
 		return 0;
-	if (n == 0 || (n < 0 && errno == ECONNRESET))
-		return -ENOTCONN;
-	if (n < 0)
-		return -errno;
-	return keep_fds(c, &msg) < 0 ? -EPROTO : n;
+	return n == 0 || n == -ECONNRESET ? -ENOTCONN : n;
 }
 
 /* Handles every whole frame of @buf; the bytes that are left over, or what @each returned. */
@@ -297,14 +304,9 @@ int ctl_receive(
 
 int ctl_take_fd(struct ctl *c)
 {
-	int fd = -1;
+	struct fd_queue q = got_queue(c);
 
-	if (c->got_count) {
-		fd = c->got[0];
-		c->got_count--;
-		memmove(c->got, c->got + 1, c->got_count * sizeof(c->got[0]));
-	}
-	return fd;
+	return fds_next(&q);
 }
 
 static bool may_repeat(unsigned tag)

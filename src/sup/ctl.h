@@ -47,6 +47,9 @@ static inline size_t ctl_waiting(const struct ctl *c)
 int ctl_put(struct ctl *c, uint16_t type, uint16_t flags, uint32_t stream, const void *data,
 	size_t len, int fd);
 int ctl_put_msg(struct ctl *c, struct msg *m); /* -EMSGSIZE when it did not fit */
+/* The same with up to CTL_FDS_TOGETHER descriptors, in order; taken in every case. */
+enum { CTL_FDS_TOGETHER = 4 };
+int ctl_put_msg_fds(struct ctl *c, struct msg *m, const int *fds, unsigned count);
 /* Sends what the socket takes. 0, or -ENOTCONN: the other side is gone. */
 int ctl_flush(struct ctl *c);
 

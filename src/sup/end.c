@@ -26,6 +26,7 @@ static const char *const names[END_CAUSES] = {
 	[END_DENIED] = "denied",
 	[END_SETUP_FAILED] = "setup-failed",
 	[END_KILLED] = "killed-by-operator",
+	[END_PROTOCOL] = "protocol-error",
 };
 
 enum { STATUS_TIME_LIMIT = 124, STATUS_WARD = 125, STATUS_SIGNAL = 128 };
@@ -130,8 +131,9 @@ static void own_end(const struct sighting *seen, struct run_end *ret)
 
 static unsigned limits_hit(const struct sighting *seen, const struct usage *usage)
 {
-	return (usage->oom_kills || seen->oom_seen ? 1u << END_OUT_OF_MEMORY : 0) |
-	       (usage->pids_refused ? 1u << END_PROCESS_LIMIT : 0) |
+	return (usage->oom_kills || seen->oom_kills || seen->oom_seen ? 1u << END_OUT_OF_MEMORY
+								      : 0) |
+	       (usage->pids_refused || seen->pids_refused ? 1u << END_PROCESS_LIMIT : 0) |
 	       (usage->disk_full || seen->disk_over ? 1u << END_DISK_LIMIT : 0) |
 	       (seen->time_over ? 1u << END_TIME_LIMIT : 0) |
 	       (seen->output_over ? 1u << END_OUTPUT_LIMIT : 0);
@@ -142,9 +144,13 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 {
 	bool ended = seen->exited || seen->signaled;
 	bool failed = ended && own_status(seen) != 0;
+	uint64_t oom_kills = usage->oom_kills + seen->oom_kills;
+	uint64_t pids_refused = usage->pids_refused + seen->pids_refused;
 	char text[120];
 
 	*ret = (struct run_end){ .usage = *usage, .limits_hit = limits_hit(seen, usage) };
+	ret->usage.oom_kills = oom_kills;
+	ret->usage.pids_refused = pids_refused;
 	ret->has_code = seen->exited;
 	ret->has_signal = seen->signaled;
 	ret->code = seen->code;
@@ -162,13 +168,16 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 		snprintf(text, sizeof(text), "of %llu bytes",
 			(unsigned long long)limits->disk_bytes);
 		set(ret, END_DISK_LIMIT, STATUS_SIGNAL + SIGKILL, text);
-	} else if (seen->oom_seen || (usage->oom_kills && (failed || !ended))) {
+	} else if (seen->oom_seen || (oom_kills && (failed || !ended))) {
 		snprintf(text, sizeof(text), "of %llu bytes",
 			(unsigned long long)limits->memory_bytes);
 		set(ret, END_OUT_OF_MEMORY, STATUS_SIGNAL + SIGKILL, text);
 		/* Told of it, ward kills the rest at once, and may be quicker than the counter. */
 		if (!ret->usage.oom_kills)
 			ret->usage.oom_kills = 1;
+	} else if (seen->agent_broke) {
+		set(ret, END_PROTOCOL, STATUS_SIGNAL + SIGKILL,
+			"the agent inside broke its protocol");
 	} else if (seen->operator_killed) {
 		snprintf(text, sizeof(text), "signal %d", seen->operator_signal);
 		set(ret, END_KILLED, STATUS_SIGNAL + seen->operator_signal, text);
@@ -178,9 +187,9 @@ void end_judge(const struct sighting *seen, const struct usage *usage, const str
 		ret->code = seen->start_status;
 	} else if (!ended) {
 		silent_end(trail, first_status, ret);
-	} else if (failed && usage->pids_refused) {
+	} else if (failed && pids_refused) {
 		snprintf(text, sizeof(text), "of %u, %llu refused", limits->pids,
-			(unsigned long long)usage->pids_refused);
+			(unsigned long long)pids_refused);
 		set(ret, END_PROCESS_LIMIT, own_status(seen), text);
 	} else if (failed && usage->disk_full) {
 		snprintf(text, sizeof(text), "of %llu bytes",

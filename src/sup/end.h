@@ -21,6 +21,7 @@ enum end_cause {
 	END_DENIED,
 	END_SETUP_FAILED,
 	END_KILLED,
+	END_PROTOCOL,
 	END_CAUSES,
 };
 
@@ -35,11 +36,14 @@ struct denial {
 struct sighting {
 	bool exited, signaled; /* the command's own end, as the agent told it */
 	int code;              /* exit status, or signal */
-	bool start_failed;     /* the agent could not start the command */
-	int start_status;      /* then: 127, 126 or 125 */
+	/* What limits inside a machine did, which only its agent sees. */
+	uint64_t oom_kills, pids_refused;
+	bool start_failed; /* the agent could not start the command */
+	int start_status;  /* then: 127, 126 or 125 */
 	char start_text[200];
 
 	bool time_over, output_over, disk_over, oom_seen; /* then the sandbox was killed for it */
+	bool agent_broke;     /* its protocol; then the sandbox was killed for it */
 	bool operator_killed; /* a signal to ward could not be passed on, or insisted */
 	int operator_signal;  /* the last signal that was passed on; 0: none */
 	uint64_t output_bytes;

@@ -210,7 +210,13 @@ static int sent(struct link *l, struct link_call *c, int r, struct link_call **r
 int link_send_msg(
 	struct link *l, struct link_call *c, struct msg *m, struct link_call **ret, struct err *e)
 {
-	int r = ctl_put_msg(&l->ctl, m);
+	return link_send_fds(l, c, m, NULL, 0, ret, e);
+}
+
+int link_send_fds(struct link *l, struct link_call *c, struct msg *m, const int *fds,
+	unsigned count, struct link_call **ret, struct err *e)
+{
+	int r = ctl_put_msg_fds(&l->ctl, m, fds, count);
 
 	if (r == 0)
 		ctl_flush(&l->ctl); /* an end is seen, and told, by link_work() */

@@ -79,7 +79,7 @@ struct link_hooks {
 /* Takes @fd, a connected unix stream socket, also when it fails. */
 int link_create(int fd, const struct link_hooks *hooks, struct link **ret, struct err *e);
 /* To a supervisor that runs already: <state>/run/<id>.sock. -ENOENT, -ECONNREFUSED: there is none.
- * The supervisor drops whoever was connected before. */
+ * -EAGAIN: it is busy, try again. The supervisor drops whoever was connected before. */
 int link_connect(const char *state_dir, const char *id, const struct link_hooks *hooks,
 	struct link **ret, struct err *e);
 /* No more callbacks, not even for open calls; their processes go on. NULL is fine. */
@@ -127,6 +127,8 @@ int sup_each_record(
 	const char *state_dir, void (*each)(void *arg, const char *id), void *arg, struct err *e);
 /* Removes the socket of a supervisor that is gone. */
 int sup_remove_socket(const char *state_dir, const char *id, struct err *e);
+/* Removes what supervisors left that died before they listened; one that is about to fails. */
+int sup_remove_halves(const char *state_dir, struct err *e);
 
 /* --- Calls ------------------------------------------------------------------------------------ */
 
@@ -286,6 +288,14 @@ int link_pause(struct link *l, const struct link_handler *h, void *arg, struct l
 	struct err *e);
 /* @deadline_ms from now; 0: what was left when it was paused. EALREADY: it is not paused. */
 int link_resume(struct link *l, uint64_t deadline_ms, enum sup_action action,
+	const struct link_handler *h, void *arg, struct link_call **ret, struct err *e);
+/*
+ * Writes the sandbox down into three files, which are copied (a descriptor each) and still the
+ * caller's; tier.h says what @flags (SNAP_*) mean. Running or paused. done when they are whole, and
+ * it runs on (or stays paused). EOPNOTSUPP: the tier cannot; then, and after any failure, they are
+ * worth nothing.
+ */
+int link_snapshot(struct link *l, const struct snap *into, unsigned flags,
 	const struct link_handler *h, void *arg, struct link_call **ret, struct err *e);
 /* Ends the sandbox: SIGTERM to all, after @grace_ms (0: at once) SIGKILL. hooks->ended comes;
  * @cause is the detail of its end. done: understood. Works in every state. */

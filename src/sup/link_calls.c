@@ -7,8 +7,10 @@
  *        left of a request that failed.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/ckd.h"
 #include "base/own.h"
@@ -349,6 +351,28 @@ int link_pause(struct link *l, const struct link_handler *h, void *arg, struct l
 	int r = small_open(&s, l, PROTO_PAUSE, 0, 0, h, arg, e);
 
 	return r < 0 ? r : small_send(&s, ret, e);
+}
+
+int link_snapshot(struct link *l, const struct snap *into, unsigned flags,
+	const struct link_handler *h, void *arg, struct link_call **ret, struct err *e)
+{
+	const int from[] = { into->state, into->memory, into->disk };
+	int fds[ARRAY_LEN(from)], r = 0;
+	struct small_call s;
+	unsigned n = 0;
+
+	while (n < ARRAY_LEN(from) && (fds[n] = fcntl(from[n], F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	if (n < ARRAY_LEN(from))
+		r = err_set(e, errno, "the files of a snapshot");
+	if (r == 0)
+		r = small_open(&s, l, PROTO_SNAPSHOT, (uint16_t)flags, 0, h, arg, e);
+	if (r < 0) {
+		while (n)
+			close(fds[--n]);
+		return r;
+	}
+	return link_send_fds(l, s.c, &s.m, fds, n, ret, e);
 }
 
 int link_stop(struct link *l, const char *cause, uint32_t grace_ms, const struct link_handler *h,

@@ -38,6 +38,9 @@ int link_open(struct link *l, uint16_t type, uint16_t flags, uint32_t window,
 /* The frame of a call that link_open() opened, sent at once; takes the call back when it fails. */
 int link_send_msg(
 	struct link *l, struct link_call *c, struct msg *m, struct link_call **ret, struct err *e);
+/* The same with descriptors, which are taken in every case. */
+int link_send_fds(struct link *l, struct link_call *c, struct msg *m, const int *fds,
+	unsigned count, struct link_call **ret, struct err *e);
 /* Fields that may be longer than a frame: cut into frames with START_MORE. */
 int link_send_parts(struct link *l, struct link_call *c, const struct msg *m, bool now,
 	struct link_call **ret, struct err *e);

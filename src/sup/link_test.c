@@ -596,6 +596,54 @@ static void test_in_pieces(void **state)
 	assert_int_equal(p->bytes, 5);
 }
 
+struct files {
+	struct pair *p;
+	int got[3];
+	uint16_t flags;
+};
+
+static int take_files(void *arg, const struct frame *f)
+{
+	struct files *x = arg;
+
+	x->flags = f->flags;
+	for (unsigned i = 0; i < 3; i++)
+		x->got[i] = f->type == PROTO_SNAPSHOT ? ctl_take_fd(&x->p->other) : -1;
+	return 0;
+}
+
+static void test_a_snapshot(void **state)
+{
+	struct pair *p = *state;
+	struct snap into = { memfd_create("s", 0), memfd_create("m", 0), memfd_create("d", 0) };
+	struct files x = { .p = p };
+	struct err e = { 0 };
+
+	assert_int_equal(link_snapshot(p->l, &into, 2 /* SNAP_STAY */, &handler, p, NULL, &e), 0);
+	assert_int_equal(ctl_receive(&p->other, 4, take_files, &x), 0);
+	assert_int_equal(x.flags, 2);
+	/* In their order, and each its own. */
+	for (unsigned i = 0; i < 3; i++) {
+		assert_true(x.got[i] >= 0);
+		assert_int_equal(write(x.got[i], "smd" + i, 1), 1);
+		close(x.got[i]);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		const int fds[] = { into.state, into.memory, into.disk };
+		char c = 0;
+
+		assert_int_equal(pread(fds[i], &c, 1, 0), 1);
+		assert_int_equal(c, "smd"[i]);
+		close(fds[i]);
+	}
+	say(p, PROTO_OK, 0, 1, NULL, 0);
+	turn(p);
+	assert_int_equal(p->done, 1);
+	assert_int_equal(
+		link_snapshot(p->l, &(struct snap){ -1, -1, -1 }, 0, &handler, p, NULL, &e),
+		-EBADF);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
@@ -610,6 +658,7 @@ int main(void)
 		TEST(test_a_file),
 		TEST(test_a_dropped_file_is_closed),
 		TEST(test_in_pieces),
+		TEST(test_a_snapshot),
 		TEST(test_too_many_calls),
 		TEST(test_a_supervisor_that_does_not_read),
 		cmocka_unit_test(test_lies),

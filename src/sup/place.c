@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include <sys/socket.h>
 
 #include "base/id.h"
 #include "base/own.h"
@@ -18,6 +19,10 @@
 #include "sup/place.h"
 
 enum { DENTS_BYTES = 8192 };
+
+#define SOCKET ".sock"
+#define RECORD ".end"
+#define HALF ".new" /* a socket at which nobody listens yet */
 
 int place_open(const char *state_dir, bool make, int *ret_dir, struct err *e)
 {
@@ -40,10 +45,45 @@ int place_open(const char *state_dir, bool make, int *ret_dir, struct err *e)
 	return 0;
 }
 
-int place_address_in(int dir, const char *id, struct sockaddr_un *ret)
+static int address_in(int dir, const char *id, const char *ending, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	return str_fmt(ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s.sock", dir, id);
+	return str_fmt(
+		ret->sun_path, sizeof(ret->sun_path), "/proc/self/fd/%d/%s%s", dir, id, ending);
+}
+
+int place_listen(int dir, const char *id, int backlog, int *ret_sock, struct err *e)
+{
+	own_fd int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	char name[ID_LEN + 8], half[ID_LEN + 8];
+	struct sockaddr_un at;
+	int r;
+
+	if (sock < 0)
+		return err_set(e, errno, "the supervisor's socket");
+	r = address_in(dir, id, HALF, &at);
+	if (r == 0)
+		r = str_fmt(name, sizeof(name), "%s" SOCKET, id);
+	if (r == 0)
+		r = str_fmt(half, sizeof(half), "%s" HALF, id);
+	if (r < 0)
+		return err_set(e, -r, "the supervisor's address");
+	/* An id is never used twice: what is there is left over from a test or a copy. */
+	host_unlinkat(dir, half, 0);
+	/* The mode of a socket's file is that of its inode before bind. */
+	r = host_fchmod(sock, 0600);
+	if (r == 0 &&
+		(bind(sock, (struct sockaddr *)&at, sizeof(at)) < 0 || listen(sock, backlog) < 0))
+		r = -errno;
+	/* Nobody sees the name before there is somebody to answer. */
+	if (r == 0)
+		r = host_renameat(dir, half, dir, name);
+	if (r < 0) {
+		host_unlinkat(dir, half, 0);
+		return err_set(e, -r, "listening at run/%s", name);
+	}
+	*ret_sock = take_fd(&sock);
+	return 0;
 }
 
 int place_address(
@@ -55,7 +95,7 @@ int place_address(
 		return err_say(e, EINVAL, "'%.40s' is not a sandbox id", id);
 	r = place_open(state_dir, false, ret_dir, e);
 	if (r == 0)
-		r = place_address_in(*ret_dir, id, ret);
+		r = address_in(*ret_dir, id, SOCKET, ret);
 	return r;
 }
 
@@ -103,26 +143,41 @@ static int each_name(const char *state_dir, const char *ending,
 int sup_each_socket(
 	const char *state_dir, void (*each)(void *arg, const char *id), void *arg, struct err *e)
 {
-	return each_name(state_dir, ".sock", each, arg, e);
+	return each_name(state_dir, SOCKET, each, arg, e);
 }
 
 int sup_each_record(
 	const char *state_dir, void (*each)(void *arg, const char *id), void *arg, struct err *e)
 {
-	return each_name(state_dir, ".end", each, arg, e);
+	return each_name(state_dir, RECORD, each, arg, e);
 }
 
-int sup_remove_socket(const char *state_dir, const char *id, struct err *e)
+static int remove_name(const char *state_dir, const char *id, const char *ending, struct err *e)
 {
 	own_fd int dir = -1;
 	char name[ID_LEN + 8];
 	int r;
 
-	if (!id_is_valid(id) || str_fmt(name, sizeof(name), "%s.sock", id) < 0)
+	if (!id_is_valid(id) || str_fmt(name, sizeof(name), "%s%s", id, ending) < 0)
 		return err_say(e, EINVAL, "'%.40s' is not a sandbox id", id);
 	r = place_open(state_dir, false, &dir, e);
 	if (r < 0)
 		return r;
 	r = host_unlinkat(dir, name, 0);
 	return r < 0 && r != -ENOENT ? err_set(e, -r, "removing '%s'", name) : 0;
+}
+
+int sup_remove_socket(const char *state_dir, const char *id, struct err *e)
+{
+	return remove_name(state_dir, id, SOCKET, e);
+}
+
+static void remove_half(void *arg, const char *id)
+{
+	remove_name(arg, id, HALF, NULL);
+}
+
+int sup_remove_halves(const char *state_dir, struct err *e)
+{
+	return each_name(state_dir, HALF, remove_half, (void *)state_dir, e);
 }

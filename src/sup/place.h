@@ -18,6 +18,7 @@ int place_open(const char *state_dir, bool make, int *ret_dir, struct err *e);
 /* The address of @id's socket; good while @ret_dir is open. */
 int place_address(const char *state_dir, const char *id, struct sockaddr_un *ret, int *ret_dir,
 	struct err *e);
-int place_address_in(int dir, const char *id, struct sockaddr_un *ret);
+/* Listens at @id's socket. The name appears only then: whoever finds it can connect. */
+int place_listen(int dir, const char *id, int backlog, int *ret_sock, struct err *e);
 
 #endif

@@ -242,6 +242,8 @@ static int put_all(struct msg *m, const struct sup_request *q)
 		r = put_mount(m, &q->mounts[i]);
 	msg_u32(m, TAG_NET, q->net);
 	msg_u32(m, TAG_UPPER, q->upper);
+	if (q->from)
+		msg_u32(m, TAG_FROM, 1);
 	for (const char *const *p = q->env; p && *p; p++)
 		msg_text(m, TAG_ENV, *p);
 	put_text(m, TAG_USER, q->user);
@@ -375,7 +377,8 @@ static void read_limits(struct plan_limits *l, const struct ctl_fields *v)
 static bool in_range(const struct ctl_fields *v)
 {
 	return ctl_num(v, TAG_TIER, 0) < WALL_COUNT && ctl_num(v, TAG_NET, 0) <= NET_HOST &&
-	       ctl_num(v, TAG_UPPER, 0) <= UPPER_DISK && ctl_num(v, TAG_ACTION, 0) <= SUP_PAUSE;
+	       ctl_num(v, TAG_UPPER, 0) <= UPPER_DISK && ctl_num(v, TAG_ACTION, 0) <= SUP_PAUSE &&
+	       ctl_num(v, TAG_FROM, 0) <= 1;
 }
 
 static int fill(struct sup_order *o, const uint8_t *data, size_t len, struct err *e)
@@ -400,6 +403,10 @@ static int fill(struct sup_order *o, const uint8_t *data, size_t len, struct err
 	read_limits(&q->limits, &v);
 	q->net = (enum net_mode)ctl_num(&v, TAG_NET, 0);
 	q->upper = (enum upper_kind)ctl_num(&v, TAG_UPPER, 0);
+	if (ctl_num(&v, TAG_FROM, 0)) {
+		o->from = (struct snap){ SUP_FD_FROM, SUP_FD_FROM + 1, SUP_FD_FROM + 2 };
+		q->from = &o->from;
+	}
 	q->user = ctl_text(&v, TAG_USER);
 	q->workdir = ctl_text(&v, TAG_CWD);
 	q->hostname = ctl_text(&v, TAG_HOSTNAME);

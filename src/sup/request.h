@@ -19,6 +19,9 @@
  *
  * Strings are borrowed. NULL and 0 mean "not said" in every field.
  */
+/* What a supervisor finds open beside its stdio; from FROM on three, if the request says so. */
+enum { SUP_FD_REQUEST = 3, SUP_FD_LINK = 4, SUP_FD_FROM = 5 };
+
 enum sup_action { SUP_KILL = 1, SUP_PAUSE }; /* what happens when the time is over */
 
 struct sup_request {
@@ -44,6 +47,10 @@ struct sup_request {
 	const char *workdir;    /* where; NULL: the template's, or the user's home */
 	const char *hostname;   /* NULL: the id */
 
+	/* Goes on from there instead of starting; borrowed. On the way to the supervisor they are
+	 * SUP_FD_FROM and the next two. */
+	const struct snap *from;
+
 	uint64_t deadline_ms; /* from when it runs; 0: none. Ends or pauses it, daemon or not */
 	enum sup_action deadline_action;
 };
@@ -60,6 +67,7 @@ struct sup_order {
 	struct sup_request q;
 	void *room; /* all strings; freed by sup_order_done() */
 	const char *env[ENV_VARS_MAX + 1];
+	struct snap from; /* q.from points here */
 };
 
 /* Takes a private copy of what @fd holds and checks it. -EPROTO: not a request at all. */

@@ -66,6 +66,7 @@ static void test_there_and_back(void **state)
 	assert_int_equal(sup_request_decode(fd, &o, &e), 0);
 	close(fd);
 	assert_string_equal(o.q.id, q.id);
+	assert_null(o.q.from);
 	assert_memory_equal(&o.q.traits, &q.traits, sizeof(q.traits));
 	assert_memory_equal(&o.q.limits, &q.limits, sizeof(q.limits));
 	assert_int_equal(o.q.asked, q.asked);
@@ -239,10 +240,30 @@ static void test_not_a_memfd(void **state)
 	close(p[1]);
 }
 
+static void test_from_a_snapshot(void **state)
+{
+	const struct snap from = { 40, 41, 42 };
+	struct sup_request q = full();
+	struct sup_order o;
+	struct err e = { 0 };
+	int fd;
+
+	(void)state;
+	q.from = &from;
+	assert_int_equal(sup_request_encode(&q, &fd, &e), 0);
+	assert_int_equal(sup_request_decode(fd, &o, &e), 0);
+	close(fd);
+	assert_non_null(o.q.from);
+	assert_int_equal(o.q.from->state, SUP_FD_FROM);
+	assert_int_equal(o.q.from->disk, SUP_FD_FROM + 2);
+	sup_order_done(&o);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_there_and_back),
+		cmocka_unit_test(test_from_a_snapshot),
 		cmocka_unit_test(test_nothing_said),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_damaged),

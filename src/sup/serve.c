@@ -8,6 +8,7 @@
  *        that many answers are one send. The deadline is kept here, daemon or not.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -27,7 +28,8 @@
 
 enum {
 	BACKLOG = 4,
-	LAST_WORDS_MS = 2000, /* for a daemon to take the last message */
+	GUEST_OOM_SCORE = 500, /* as the kernel tier gives its guests */
+	LAST_WORDS_MS = 2000,  /* for a daemon to take the last message */
 	SMALL = FRAME_HEAD + 1024,
 	STATUS_WARD = 125,
 };
@@ -35,29 +37,6 @@ enum {
 static const uint64_t ns_per_ms = 1000000;
 
 /* --- The place -------------------------------------------------------------------------------- */
-
-static int listen_at(struct serve *s, struct err *e)
-{
-	own_fd int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un at;
-	char name[ID_LEN + 8];
-	int r = place_address_in(s->run_dir, s->id, &at);
-
-	if (sock < 0)
-		return err_set(e, errno, "the supervisor's socket");
-	if (r == 0)
-		r = str_fmt(name, sizeof(name), "%s.sock", s->id);
-	if (r < 0)
-		return err_set(e, -r, "the supervisor's address");
-	/* An id is never used twice: what is there is left over from a test or a copy. */
-	host_unlinkat(s->run_dir, name, 0);
-	/* The mode of a socket's file is that of its inode before bind. */
-	if (host_fchmod(sock, 0600) < 0 || bind(sock, (struct sockaddr *)&at, sizeof(at)) < 0 ||
-		listen(sock, BACKLOG) < 0)
-		return err_set(e, errno, "listening at run/%s", name);
-	s->listener = take_fd(&sock);
-	return 0;
-}
 
 static int catch_signals(struct serve *s, struct err *e)
 {
@@ -99,7 +78,7 @@ int serve_open(const char *state_dir, const struct sup_request *q, int link, str
 	if (r == 0)
 		r = place_open(state_dir, true, &s->run_dir, e);
 	if (r == 0)
-		r = listen_at(s, e);
+		r = place_listen(s->run_dir, s->id, BACKLOG, &s->listener, e);
 	if (r < 0) {
 		serve_close(s, NULL, NULL);
 		return r;
@@ -165,6 +144,17 @@ static void answer_denials(void *arg)
 	}
 }
 
+/* Its time stands still from now on. */
+static void paused(struct serve *s, uint64_t now, const char *reason)
+{
+	s->deadline_left_ms = !s->deadline_ns        ? 0
+			      : s->deadline_ns > now ? (s->deadline_ns - now) / ns_per_ms + 1
+						     : 1;
+	s->deadline_ns = 0;
+	s->paused_ns = now;
+	set_state(s, SUP_PAUSED, reason);
+}
+
 int serve_pause(struct serve *s, const char *reason, struct err *e)
 {
 	uint64_t now = clock_ns();
@@ -176,12 +166,24 @@ int serve_pause(struct serve *s, const char *reason, struct err *e)
 	r = box_pause(s->box, answer_denials, s, e);
 	if (r < 0)
 		return r;
-	s->deadline_left_ms = !s->deadline_ns        ? 0
-			      : s->deadline_ns > now ? (s->deadline_ns - now) / ns_per_ms + 1
-						     : 1;
-	s->deadline_ns = 0;
-	s->paused_ns = now;
-	set_state(s, SUP_PAUSED, reason);
+	paused(s, now, reason);
+	return 0;
+}
+
+int serve_snapshot(struct serve *s, const struct snap *into, unsigned flags, struct err *e)
+{
+	uint64_t now = clock_ns();
+	int r;
+
+	if (s->state != SUP_RUNNING && s->state != SUP_PAUSED)
+		return err_say(e, EAGAIN, "it is not running yet");
+	r = box_snapshot(s->box, into, flags, answer_denials, s, e);
+	if (r < 0)
+		return r;
+	flight_note(&s->flight, "snapshot", "in %llu ms",
+		(unsigned long long)((clock_ns() - now) / ns_per_ms));
+	if ((flags & SNAP_STAY) && s->state == SUP_RUNNING)
+		paused(s, now, "a snapshot");
 	return 0;
 }
 
@@ -415,6 +417,21 @@ static void serve_turns(struct serve *s)
 
 /* --- Begin and end ---------------------------------------------------------------------------- */
 
+/*
+ * A daemon is protected from the kernel's killer (ward.service says so), its supervisors with it;
+ * what runs inside is not. The first process has started nothing yet, so all the others follow.
+ * A user's own process may refuse: then it has what everybody has.
+ */
+static void go_first(struct serve *s)
+{
+	char path[64], text[16];
+
+	if (box_pid(s->box) > 0 &&
+		str_fmt(path, sizeof(path), "/proc/%d/oom_score_adj", (int)box_pid(s->box)) == 0 &&
+		str_fmt(text, sizeof(text), "%d", GUEST_OOM_SCORE) == 0)
+		host_put(AT_FDCWD, path, text);
+}
+
 static int begin(
 	struct serve *s, const struct serve_defaults *d, struct trail *trail, struct err *e)
 {
@@ -425,6 +442,7 @@ static int begin(
 	r = box_start(s->box, trail, e);
 	if (r < 0)
 		return r;
+	go_first(s);
 	proto_conn_init(&s->conn, s->fds->channel);
 	s->conn.takes_fds = true;
 	s->channel_open = true;

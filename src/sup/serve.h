@@ -10,9 +10,6 @@
 #include "sup/request.h"
 #include "tier/tier.h"
 
-/* What a supervisor finds open beside its stdio. */
-enum { SUP_FD_REQUEST = 3, SUP_FD_LINK = 4 };
-
 /*
  * The long-lived supervisor of one sandbox: serves one daemon at a time (docs/SUPERVISOR.md), holds
  * the sandbox's processes, their output and its deadline while there is none, and leaves an end

@@ -28,7 +28,7 @@ uint32_t agent_number(struct serve *s)
 
 static void broke(struct serve *s, const char *how)
 {
-	serve_kill(s, END_KILLED, "the agent inside broke its protocol (%s)", how);
+	serve_kill(s, END_PROTOCOL, "the agent inside broke its protocol (%s)", how);
 }
 
 /* --- Requests --------------------------------------------------------------------------------- */
@@ -57,6 +57,10 @@ int pass_request(struct serve *s, const struct frame *f, const struct ctl_fields
 
 	if (!is_request(f->type)) {
 		link_error(s, f->stream, ENOSYS, "no request has number %u", f->type);
+		return 0;
+	}
+	if (f->type == PROTO_WRITE && (f->flags & FILE_PASS_FD) && !box_gives_files(s->box)) {
+		link_error(s, f->stream, EOPNOTSUPP, "this tier passes no files to write");
 		return 0;
 	}
 	if (!number || !s->channel_open) {

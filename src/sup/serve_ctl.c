@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "base/own.h"
 #include "base/str.h"
 #include "proto/le.h"
 #include "sup/serve_impl.h"
@@ -241,6 +242,20 @@ static int on_pause(
 	return serve_pause(s, "the daemon", e);
 }
 
+/* The files, which came with the message; a part that the tier does not need is empty. */
+static int on_snapshot(
+	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
+{
+	own_fd int state = ctl_take_fd(&s->link), memory = ctl_take_fd(&s->link);
+	own_fd int disk = ctl_take_fd(&s->link);
+	struct snap into = { state, memory, disk };
+
+	(void)v;
+	if (state < 0 || memory < 0 || disk < 0)
+		return -EPROTO;
+	return serve_snapshot(s, &into, f->flags, e);
+}
+
 static int on_resume(
 	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
 {
@@ -371,6 +386,7 @@ static const struct {
 	{ PROTO_DEADLINE, 0, true, on_deadline },
 	{ PROTO_PAUSE, 0, false, on_pause },
 	{ PROTO_RESUME, 0, false, on_resume },
+	{ PROTO_SNAPSHOT, SNAP_DIFF | SNAP_STAY, false, on_snapshot },
 	{ PROTO_STOP, 0, false, on_stop },
 	{ PROTO_USAGE, 0, false, on_usage },
 };

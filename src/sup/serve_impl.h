@@ -159,6 +159,9 @@ int serve_pause(struct serve *s, const char *reason, struct err *e);
 /* @ms 0: with what was left of its time. */
 int serve_resume(struct serve *s, uint64_t ms, enum sup_action action, struct err *e);
 
+/* Into three files that are the caller's; @flags are SNAP_*. */
+int serve_snapshot(struct serve *s, const struct snap *into, unsigned flags, struct err *e);
+
 /* serve_link.c: the daemon's side */
 void link_accept(struct serve *s);
 void link_take(struct serve *s, int fd); /* a new daemon: the old one is hung up on */

@@ -222,7 +222,8 @@ static void on_data(struct serve *s, struct proc *p, const struct proto_event *e
 	struct flow *f = &p->out[ev->of_stderr];
 
 	if (flow_take(f, ev->data_len) < 0 || (p->pty && ev->of_stderr)) {
-		serve_kill(s, END_KILLED, "the agent inside broke its protocol (too much output)");
+		serve_kill(
+			s, END_PROTOCOL, "the agent inside broke its protocol (too much output)");
 		return;
 	}
 	f->owed += ev->data_len;
@@ -336,7 +337,8 @@ static void on_exit_of(struct serve *s, struct proc *p, const struct proto_event
 static void on_opened(struct serve *s, struct proc *p, const struct proto_event *ev)
 {
 	if (p->pid || !ev->pid) {
-		serve_kill(s, END_KILLED, "the agent inside broke its protocol (a process twice)");
+		serve_kill(
+			s, END_PROTOCOL, "the agent inside broke its protocol (a process twice)");
 		return;
 	}
 	p->pid = ev->pid;
@@ -355,7 +357,7 @@ void proc_event(struct serve *s, struct proc *p, const struct proto_event *ev)
 		break;
 	case PROTO_CREDIT:
 		if (flow_add(&p->in, ev->bytes) < 0)
-			serve_kill(s, END_KILLED, "the agent inside broke its protocol (credit)");
+			serve_kill(s, END_PROTOCOL, "the agent inside broke its protocol (credit)");
 		else
 			input_pump(s, p);
 		break;
@@ -363,7 +365,7 @@ void proc_event(struct serve *s, struct proc *p, const struct proto_event *ev)
 		if (p->pid)
 			on_exit_of(s, p, ev);
 		else
-			serve_kill(s, END_KILLED, "the agent inside broke its protocol (exit)");
+			serve_kill(s, END_PROTOCOL, "the agent inside broke its protocol (exit)");
 		break;
 	case PROTO_START_FAILED:
 		on_failed(s, p, ev);
@@ -375,7 +377,7 @@ void proc_event(struct serve *s, struct proc *p, const struct proto_event *ev)
 	case PROTO_END:
 		break;
 	default:
-		serve_kill(s, END_KILLED, "the agent inside broke its protocol (message %d)",
+		serve_kill(s, END_PROTOCOL, "the agent inside broke its protocol (message %d)",
 			(int)ev->type);
 	}
 }

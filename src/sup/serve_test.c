@@ -335,7 +335,7 @@ static void test_lies_of_an_agent(void **state)
 		lies[i](t);
 		if (!t->s->killed)
 			fail_msg("lie %zu was believed", i);
-		assert_int_equal(t->s->stop_cause, END_KILLED);
+		assert_int_equal(t->s->stop_cause, END_PROTOCOL);
 		assert_non_null(strstr(t->s->stop_text, "protocol"));
 		finish(&place);
 	}
@@ -490,6 +490,93 @@ static void test_forgetting_exits(void **state)
 	assert_int_equal(t->s->exited, 0);
 }
 
+/* The supervisor knows the tier; an agent that does not would pass what cannot be passed. */
+static void test_files_that_stay_inside(void **state)
+{
+	struct stage *t = *state;
+
+	t->box.files_stay = true;
+	ask(t, PROTO_WRITE, FILE_PASS_FD, 1);
+	assert_int_equal(t->last_errno, EOPNOTSUPP);
+	assert_int_equal(t->to_agent.type, 0);
+	ask(t, PROTO_READ, FILE_PASS_FD, 2);
+	assert_int_equal(t->to_agent.type, PROTO_READ);
+	assert_false(t->s->killed);
+}
+
+/* A tier that can: each file gets a letter, and the state the flags. */
+static int fake_snapshot(struct box *box, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	char text[2] = { 's', (char)('0' + flags) };
+
+	(void)box;
+	meanwhile(arg);
+	if (write(into->state, text, 2) != 2 || write(into->memory, "m", 1) != 1 ||
+		write(into->disk, "d", 1) != 1)
+		return err_set(e, errno, "a file of a snapshot");
+	return 0;
+}
+
+static const struct tier_ops able = {
+	.name = "able", .what = "snapshots", .kill = no_kill, .snapshot = fake_snapshot
+};
+
+static void ask_snapshot(struct stage *t, uint16_t flags, const int *fds, unsigned count)
+{
+	int copies[3];
+	uint8_t buf[64];
+	struct msg m;
+
+	for (unsigned i = 0; i < count; i++)
+		copies[i] = dup(fds[i]);
+	msg_begin(&m, buf, sizeof(buf), PROTO_SNAPSHOT, flags, 1);
+	t->last_errno = 0;
+	t->to_daemon.type = 0;
+	assert_int_equal(ctl_put_msg_fds(&t->daemon, &m, copies, count), 0);
+	settle(t);
+}
+
+static void test_a_snapshot(void **state)
+{
+	struct stage *t = *state;
+	const int fds[] = { memfd_create("s", 0), memfd_create("m", 0), memfd_create("d", 0) };
+	char got[3] = { 0 };
+
+	/* A tier that cannot says so, and nothing has changed. */
+	ask_snapshot(t, 0, fds, 3);
+	assert_int_equal(t->last_errno, EOPNOTSUPP);
+	t->box.ops = &able;
+	ask_snapshot(t, 0, fds, 3);
+	assert_int_equal(t->to_daemon.type, PROTO_OK);
+	assert_int_equal(t->s->state, SUP_RUNNING);
+	assert_int_equal(pread(fds[0], got, 2, 0), 2);
+	assert_string_equal(got, "s0");
+	assert_int_equal(pread(fds[1], got, 3, 0), 1);
+	assert_int_equal(got[0], 'm');
+	assert_int_equal(pread(fds[2], got, 3, 0), 1);
+	assert_int_equal(got[0], 'd');
+	/* It stays as it is, and so does its time. */
+	t->s->deadline_ns = clock_ns() + 60 * 1000000000ull;
+	ask_snapshot(t, SNAP_STAY, fds, 3);
+	assert_int_equal(t->to_daemon.type, PROTO_OK);
+	assert_int_equal(t->s->state, SUP_PAUSED);
+	assert_true(t->s->deadline_left_ms > 50000 && !t->s->deadline_ns);
+	ask_snapshot(t, 0, fds, 3);
+	assert_int_equal(t->to_daemon.type, PROTO_OK);
+	assert_int_equal(t->s->state, SUP_PAUSED);
+	/* Not yet running; and a daemon that sends too few files is hung up on. */
+	t->s->state = SUP_STARTING;
+	ask_snapshot(t, 0, fds, 3);
+	assert_int_equal(t->last_errno, EAGAIN);
+	t->s->state = SUP_RUNNING;
+	ask_snapshot(t, 0, fds, 2);
+	assert_int_equal(t->s->link.fd, -1);
+	assert_false(t->s->killed);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
@@ -502,6 +589,8 @@ int main(void)
 		TEST(test_a_request_in_the_middle_of_another),
 		TEST(test_data_for_a_paused_sandbox),
 		TEST(test_forgetting_exits),
+		TEST(test_files_that_stay_inside),
+		TEST(test_a_snapshot),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

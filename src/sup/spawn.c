@@ -30,23 +30,30 @@ struct start {
 	char *const *argv;
 	char *const *env;
 	int request, link, log, null;
+	const struct snap *from;
 	volatile int code;
 };
 
 /* In the child: everything moves up first, so that nothing is overwritten on its way down. */
 static int place_fds(const struct start *s)
 {
-	int from[] = { s->null, s->null, s->log, s->request, s->link };
+	int from[] = { s->null, s->null, s->log, s->request, s->link, -1, -1, -1 };
+	unsigned count = SUP_FD_FROM;
 
-	for (int i = 0; i < 5; i++) {
+	if (s->from) {
+		from[count++] = s->from->state;
+		from[count++] = s->from->memory;
+		from[count++] = s->from->disk;
+	}
+	for (unsigned i = 0; i < count; i++) {
 		from[i] = fcntl(from[i], F_DUPFD, 16);
 		if (from[i] < 0)
 			return -errno;
 	}
-	for (int i = 0; i < 5; i++)
-		if (dup2(from[i], i) < 0)
+	for (unsigned i = 0; i < count; i++)
+		if (dup2(from[i], (int)i) < 0)
 			return -errno;
-	return syscall(SYS_close_range, 5, ~0U, 0) < 0 ? -errno : 0;
+	return syscall(SYS_close_range, count, ~0U, 0) < 0 ? -errno : 0;
 }
 
 static int child(void *arg)
@@ -121,6 +128,7 @@ int sup_spawn(const struct sup_request *q, const struct sup_spawn *how,
 		return err_set(e, errno, "opening /dev/null");
 	s.request = request;
 	s.link = theirs;
+	s.from = q->from;
 	s.null = null;
 	s.log = how->log_fd >= 0 ? how->log_fd : 2;
 	pid = start(&s, &pidfd);

@@ -238,6 +238,8 @@ static void take_event(struct sup *s, const struct proto_event *ev)
 		s->seen->exited = !ev->exit.signaled;
 		s->seen->signaled = ev->exit.signaled;
 		s->seen->code = ev->exit.code;
+		s->seen->oom_kills = ev->exit.oom_kills;
+		s->seen->pids_refused = ev->exit.pids_refused;
 		s->command_over = true;
 		break;
 	case PROTO_START_FAILED:
@@ -288,8 +290,10 @@ static void read_channel(struct sup *s)
 	if (r == 0)
 		return;
 	s->channel_open = false;
-	if (r != -ENOTCONN)
+	if (r != -ENOTCONN) {
+		s->seen->agent_broke = true;
 		kill_box(s);
+	}
 }
 
 static void tty_input(struct sup *s)
@@ -406,8 +410,10 @@ static void copy_stdio(struct sup *s, const struct pollfd *p, unsigned count)
 
 	stdio_work(&s->io, p + AT_STDIO, n);
 	frames_work(&s->frames, p + AT_STDIO + n, count - AT_STDIO - n);
-	if (s->frames.broken)
+	if (s->frames.broken) {
+		s->seen->agent_broke = true;
 		kill_box(s);
+	}
 }
 
 static void handle(struct sup *s, const struct pollfd *p, unsigned count)
@@ -516,6 +522,7 @@ static void finish(struct sup *s, struct trail *trail, struct run_end *ret)
 	if (s->killed)
 		s->usage.written_bytes = UINT64_MAX;
 	s->usage.oom_kills = ret->usage.oom_kills;
+	s->usage.pids_refused = ret->usage.pids_refused;
 	ret->usage = s->usage;
 }
 

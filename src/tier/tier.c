@@ -73,6 +73,11 @@ int tier_ready(const struct tier_ops *t, const char *state_dir, struct err *e)
 	return t->ready ? t->ready(state_dir, e) : 0;
 }
 
+int tier_prove(const struct tier_ops *t, const char *state_dir, unsigned timeout_ms, struct err *e)
+{
+	return t->prove ? t->prove(state_dir, timeout_ms, e) : 0;
+}
+
 int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
 	const struct tier_ops *t = tier_by_wall(plan->wall);
@@ -208,6 +213,11 @@ const struct box_fds *box_fds(const struct box *box)
 bool box_passes_fds(const struct box *box)
 {
 	return !box->bytes_only;
+}
+
+bool box_gives_files(const struct box *box)
+{
+	return !box->bytes_only && !box->files_stay;
 }
 
 const char *box_workdir(const struct box *box)

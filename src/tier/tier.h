@@ -68,6 +68,10 @@ int tier_probe(const struct tier_ops *t, struct err *e);
  * No process is made; the run path asks this. */
 int tier_ready(const struct tier_ops *t, const char *state_dir, struct err *e);
 
+/* Does what was set up really work on this host? Starts the least that shows it, for at most
+ * @timeout_ms; for a tier that needs nothing set up 0 without more. */
+int tier_prove(const struct tier_ops *t, const char *state_dir, unsigned timeout_ms, struct err *e);
+
 /*
  * A sandbox lives in four calls. prepare checks and looks, and may start a first process that makes
  * its own namespaces and waits; nothing of it outlives this process. box_undo() then tells what
@@ -82,6 +86,8 @@ int box_start(struct box *box, struct trail *trail, struct err *e);
 const struct box_fds *box_fds(const struct box *box);
 /* Can descriptors go over the channel? Else the command's stdio goes as frames. */
 bool box_passes_fds(const struct box *box);
+/* May the host write to a file that was opened inside? Else what it gets goes as frames. */
+bool box_gives_files(const struct box *box);
 /* Where the command starts, when the tier knows better than plan->workdir; else NULL. */
 const char *box_workdir(const struct box *box);
 /* "K=V", NULL-terminated: what the tier adds to the command's environment; NULL: nothing. */

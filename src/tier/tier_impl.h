@@ -22,6 +22,7 @@ struct box {
 	bool discarded;                /* see box_discard() */
 	bool *left;                    /* see box_left() */
 	bool bytes_only;               /* the channel passes no descriptors */
+	bool files_stay;               /* see box_gives_files() */
 	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
 	const char *const *env;
 };
@@ -39,6 +40,8 @@ struct tier_ops {
 	void (*calls)(unsigned *ret_guest, unsigned *ret_own);
 	/* Optional. See tier_ready(). */
 	int (*ready)(const char *state_dir, struct err *e);
+	/* Optional. See tier_prove(). */
+	int (*prove)(const char *state_dir, unsigned timeout_ms, struct err *e);
 	/* Required. Looks and checks; makes nothing that outlives this process. Lists box->undo. */
 	int (*prepare)(
 		const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e);

@@ -138,6 +138,7 @@ def test_kvm_runs_a_guest(ward):
     ran = checks["kvm"]["state"] == "yes"
     assert checks["kvm"]["facts"]["guest"] == ("ran" if ran else "failed")
     assert tiers["vm"]["host_ready"] == (checks["kvm"]["state"] == "yes")
+    assert not tiers["vm"]["available"] and "ward kernel use" in tiers["vm"]["missing"]  # nobody gave it a kernel
 
 
 def in_own_mounts(script):

@@ -187,13 +187,19 @@ def test_what_ward_toml_says_about_templates(hub, tmp_path):
     assert h("create", f"memory={64 << 20}")["memory"] == 64 << 20
 
 
-def test_limits_change_while_it_runs(hub):
-    h = hub().ready()
+@pytest.mark.parametrize("tier", ["container", "kernel"])
+def test_limits_change_while_it_runs(hub, tier):
+    h = hub(tier=tier).ready()
     box = h("create", f"memory={256 << 20}", "pids=64")
     assert box["memory"] == 256 << 20 and box["pids"] == 64
     assert h("limits", box["id"], f"memory={128 << 20}")["memory"] == 128 << 20
     assert h("get", box["id"])["memory"] == 128 << 20
     assert h("limits", box["id"], "pids=32")["pids"] == 32
+    # Of 40 not all can be had at one time; a shell that gets no child says so and ends.
+    crowd = ("i=0;", "while", "[", "$i", "-lt", "40", "];", "do", "sleep", "1", "&", "i=$((i+1));", "done")
+    assert h("exec", box["id"], *crowd)["exit"] != 0
+    assert h("limits", box["id"], "pids=300")["pids"] == 300
+    assert h("exec", box["id"], *crowd)["exit"] == 0
     metrics = h("metrics", box["id"])
     assert metrics["count"] >= 1 and metrics["mem"] > 0 and metrics["pids"] >= 1
 

@@ -103,6 +103,96 @@ def test_the_daemon_dies_at_each_step(hub, name):
     pytest.fail("it never got to its end")
 
 
+def victims(state, who, but=()):
+    """The supervisors, or the first processes, of all sandboxes but some."""
+    for box, pid in supervisors(state).items():
+        if box in but:
+            continue
+        if who == "supervisor":
+            yield pid
+            continue
+        with contextlib.suppress(OSError):
+            yield from map(int, open(f"/proc/{pid}/task/{pid}/children").read().split()[:1])
+
+
+def kill_all(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("who", ["supervisor", "first process"])
+@pytest.mark.parametrize("verb", ["create", "pause", "resume", "kill"])
+def test_the_others_die_at_each_step(hub, verb, who):
+    """The daemon stands still at the n-th step of a verb; what it works on dies, and it goes on."""
+    h = hub().ready()
+    bystander = h("create")["id"]
+    for n in range(1, 100):
+        settle(hub, h)  # the one before is gone
+        killed = []
+
+        def strike():
+            killed.extend(victims(hub.state, who, (bystander,)))
+            kill_all(killed)
+        if verb == "create":
+            held, answer = h.at_step(n, strike, "create", "timeout=120000")
+            box = None if isinstance(answer, Refused) else answer["id"]
+        else:
+            box = h("create")["id"]
+            if verb == "resume":
+                h("pause", box)
+            held, answer = h.at_step(n, strike, verb, box)
+        if isinstance(answer, Refused):
+            assert held and answer.code in ("internal", "not-found", "not-running", "conflict"), (n, held, answer.msg)
+        if killed and who == "first process" and rows(hub.state).get(box) == 4:
+            with contextlib.suppress(Refused):
+                h("kill", box)  # a frozen process dies when it is thawed, on a host with the older freezer
+        if killed:
+            until(lambda: list(supervisors(hub.state)) == [bystander], "what was killed to be noticed")
+        settle(hub, h)
+        check_journal(hub.state)
+        if killed and box:
+            story = h("why", box)
+            assert story["state"] in ("stopped", "failed") and story["cause"], (n, held, story)
+        elif box and verb != "kill":
+            assert h("kill", box)["state"] == "stopped"
+        if not held:
+            assert n > 2, "the verb has no steps to stand still at"
+            break
+    assert usable(h, bystander) == "running"
+
+
+@pytest.mark.parametrize("who", ["supervisor", "first process"])
+def test_the_others_die_under_a_command(hub, who):
+    """Before its command is sent, while it starts, and while it runs: it is answered, and the end has a cause."""
+    h = hub().ready()
+    for wait in ("before", "starting", "running"):
+        box = h("create")["id"]
+        if wait == "before":
+            kill_all(victims(hub.state, who))
+        n = h.send("exec", box, "echo", "here;", "exec", "sleep", "1000")
+        if wait == "running":
+            until(lambda: any(b"sleep\x001000" in open(f"/proc/{p}/cmdline", "rb").read() for p in below(supervisors(hub.state)[box])), "the command to run")
+        kill_all(victims(hub.state, who))
+        with contextlib.suppress(Refused):
+            h.wait(n)
+        until(lambda: not supervisors(hub.state), "the end to be noticed")
+        settle(hub, h)
+        check_journal(hub.state)
+        story = h("why", box)
+        assert story["state"] in ("stopped", "failed") and story["cause"], story
+
+
+def below(pid):
+    """All processes under one."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{one}/task"):
+                found += map(int, open(f"/proc/{one}/task/{task}/children").read().split())
+    return found
+
+
 def test_a_daemon_that_dies_again_and_again(hub):
     """Each restart dies a little later than the one before, also while it looks for its sandboxes."""
     boxes = [make_one(hub), make_one(hub, "pause"), make_one(hub)]

@@ -2,6 +2,7 @@
 import os
 import pathlib
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -62,6 +63,31 @@ def test_an_executable_that_is_not_there(hub, tmp_path, monkeypatch):
     monkeypatch.setattr(hubtest, "BINARY", BINARY)
 
 
+def test_a_busy_supervisor_is_not_a_lost_one(hub):
+    """One whose queue of connections is full is called again."""
+    h = hub().ready()
+    box = h("create")["id"]
+    h.kill()
+    pid = supervisors(hub.state)[box]
+    os.kill(pid, signal.SIGSTOP)
+    callers = []
+    try:
+        with pytest.raises(BlockingIOError):
+            while len(callers) < 100:
+                callers.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+                callers[-1].connect(str(hub.state / "run" / f"{box}.sock"))
+        h = hub()
+        with h.changed:
+            assert not h.changed.wait_for(lambda: h.is_ready, 0.5)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+        for one in callers:
+            one.close()
+    h.ready()
+    assert h("get", box)["state"] == "running"
+    assert supervisors(hub.state)[box] == pid
+
+
 def test_the_daemon_stays_quick_beside_it(fake):
     """Creates that fail do not hold up those that would not."""
     h = fake("sleep 2; exit 1")
@@ -103,10 +129,9 @@ def test_a_full_disk(hub):
     try:
         h = hub().ready()
         box = h("create")["id"]
-        with open(hub.state / "filler", "wb") as f, pytest.raises(OSError):
+        with open(hub.state / "filler", "wb", buffering=0) as f, pytest.raises(OSError):
             while True:
                 f.write(bytes(65536))
-                f.flush()
         with pytest.raises(Refused) as e:
             for _ in range(200):
                 h("kill", h("create", "cold=1")["id"])

@@ -1,6 +1,7 @@
 """`ward serve`, `ward key`, `ward pool` and `ward why`: the daemon as a program."""
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -228,6 +229,7 @@ def test_why(ward, serve):
     d.request("DELETE", f"/sandboxes/{box}")
     text = ward("why", box).stdout
     assert "stopped" in text and "killed-by-operator" in text
+    assert re.search(r"^  events    \d+$", text, re.M) and re.search(r"^    \S+  running +the sandbox is ready$", text, re.M)
     story = json.loads(ward("why", box, "--json").stdout)
     assert [s["to"] for s in story["steps"]] == ["creating", "running", "stopping", "stopped"]
     assert story["end"]["cause"] == "killed-by-operator" and story["end"]["report"]["version"] == 1
@@ -265,3 +267,19 @@ def test_an_ordinary_user_runs_the_daemon(user_ward):
         assert d.request("GET", "/v2/sandboxes") == (200, [])
     finally:
         assert d.stop() == 0
+
+
+def test_every_key_is_in_the_manual():
+    """What the daemon reads, and what ward.toml(5) says that it reads: the same, table by table."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    rows = re.findall(r'^\t\{ (NULL|"\w+"), "(\w+)", K_', (root / "src/hub/config.c").read_text(), re.M)
+    known = {("sandbox" if table == "NULL" else table.strip('"'), key) for table, key in rows}
+    assert len(known) > 25
+    told, table = set(), None
+    for line in (root / "man/ward.toml.5.scd").read_text().split("# EXAMPLE")[0].splitlines():
+        if line.startswith("# "):
+            table = line[3:-1] if line.startswith("# [") else None
+        elif table and " = " in line and line.startswith("*"):
+            told |= {(table, key) for part in line.split(";") for key in re.findall(r"\*(\w+)\*", part.split(" = ")[0] + " " + ", ".join(
+                re.findall(r", (\*\w+\*) =", part)))}
+    assert told - {("alias", "NAME")} == known

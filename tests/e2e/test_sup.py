@@ -100,6 +100,25 @@ def test_the_socket_is_private(sup):
     assert os.stat(f"{sup.state}/run").st_mode & 0o777 == 0o700
 
 
+def test_whoever_sees_the_socket_can_connect(sups):
+    """There is no moment between its name and its answer."""
+    for _ in range(8):
+        sup = sups(ready=False)
+        path = f"{sup.state}/run/{sup.id}.sock"
+        while not os.path.exists(path):
+            assert sup.process.poll() is None
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(path)
+        sup.stop()
+        assert not [name for name in os.listdir(f"{sup.state}/run") if name.endswith(".new")]
+
+
+def test_the_kernel_takes_a_sandbox_before_its_supervisor(sup):
+    assert sup.link.run([SH, "-c", "cat /proc/self/oom_score_adj /proc/1/oom_score_adj"])[0] == b"500\n500\n"
+    with open(f"/proc/{sup.process.pid}/oom_score_adj") as own, open("/proc/self/oom_score_adj") as ours:
+        assert own.read() == ours.read()
+
+
 def test_a_long_state_directory():
     with public_directory() as folder:
         state = folder / ("x" * 100)
@@ -483,6 +502,7 @@ def test_files_by_frames(sup):
     assert link.take(stream).name == "OPENED"
     link.send_raw("DATA", stream, b"through frames")
     link.send_raw("END", stream)
+    assert link.take(stream).name == "CREDIT"  # how much more may be on the way: it comes before it is needed
     assert link.take(stream).BYTES == 14
     stream = link.open("READ", 0, PATH="/tmp/x")
     assert link.take(stream).SIZE == 14

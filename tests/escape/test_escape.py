@@ -19,7 +19,9 @@ ESCAPE = BINARY.parent / "tests" / "escape" / "escape"
 SECRET = "only the host may read this"
 TOKEN = {"WARD_ESCAPE_TOKEN": "a credential of the host"}
 CONTAINER = ["--tier", os.environ.get("WARD_TEST_TIER", "container"), "--accept-risk", "escape tests"]
+KERNEL = ["--tier", "kernel"]
 INSIDE = "/escape"
+KNOBS = ("kernel/core_pattern", "kernel/randomize_va_space", "kernel/sched_rt_runtime_us", "kernel/domainname", "vm/overcommit_memory")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the native runs need root")
 
@@ -34,7 +36,21 @@ def rows():
     return table
 
 
-ROWS = rows()
+def kernel_rows(table):
+    """Adds the columns of the kernel tier: a container's, but for the rows of kernel.txt."""
+    differs = {}
+    for line in (pathlib.Path(__file__).parent / "kernel.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, root, user, why = line.split(None, 3)
+            assert name in table and name not in differs and why, line
+            differs[name] = (root, user)
+    for name, row in table.items():
+        for column, got in zip(("kernel", "kernel-user"), differs.get(name, ("=", "="))):
+            row[column] = row["container"] if got == "=" else got
+    return table
+
+
+ROWS = kernel_rows(rows())
 
 
 def wanted(column):
@@ -139,8 +155,8 @@ def test_the_comparison_can_fail():
     assert compare("container", {}) != []
 
 
-def inside(ward, host, *options):
-    argv = ward.argv("run", *CONTAINER, "--mount", f"{host.tools}:{INSIDE}:ro", *options, "--", f"{INSIDE}/escape",
+def inside(ward, host, *options, tier=CONTAINER):
+    argv = ward.argv("run", *tier, "--mount", f"{host.tools}:{INSIDE}:ro", *options, "--", f"{INSIDE}/escape",
                      "run", "container", *host.facts())
     return attempts(argv, host)
 
@@ -160,6 +176,23 @@ def test_nothing_gets_out_of_an_ordinary_users_container(user_ward, user_host, o
     done, results = inside(user_ward, user_host, *options)
     assert done.returncode == 0, done.stderr
     assert compare("container", results) == []
+    assert fingerprint(user_host) == before
+
+
+@pytest.mark.parametrize("options,column", [((), "kernel"), (("--user", "1000:1000"), "kernel-user")], ids=["root", "user"])
+def test_nothing_gets_out_of_the_kernel_tier(ward, host, leaks, options, column):
+    before = fingerprint(host)
+    done, results = inside(ward, host, *options, tier=KERNEL)
+    assert done.returncode == 0, done.stderr
+    assert compare(column, results) == []
+    assert fingerprint(host) == before
+
+
+def test_nothing_gets_out_of_an_ordinary_users_kernel_tier(user_ward, user_host):
+    before = fingerprint(user_host)
+    done, results = inside(user_ward, user_host, "--net", "loopback", tier=KERNEL)
+    assert done.returncode == 0, done.stderr
+    assert compare("kernel", results) == []
     assert fingerprint(user_host) == before
 
 
@@ -192,7 +225,7 @@ def fingerprint(host):
         "files": {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.exists()},
         "beside": sorted(p.name for p in host.dir.iterdir()),
         "host name": os.uname().nodename,
-        "core pattern": pathlib.Path("/proc/sys/kernel/core_pattern").read_text(),
+        "knobs": {knob: pathlib.Path("/proc/sys", knob).read_text() for knob in KNOBS},
         "victim": host.victim.poll(),
         "victim's nice": os.getpriority(os.PRIO_PROCESS, host.victim.pid),
     }

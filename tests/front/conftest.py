@@ -1,4 +1,4 @@
-"""The daemon with its real clients: one daemon for the whole folder."""
+"""The daemon with its real clients: one daemon for the whole folder, and one whose sandboxes are of the kernel tier."""
 import pytest
 
 from daemon import Daemon
@@ -7,14 +7,23 @@ from runbox import IS_ROOT
 from wardtest import public_directory, pytest_collection_modifyitems  # noqa: F401
 
 
-@pytest.fixture(scope="session")
-def daemon():
+def serve(tier):
     if not IS_ROOT:
         pytest.skip("sandboxes of more than one user need root")
     with public_directory() as place:
-        d = Daemon(place / "state").start()
+        d = Daemon(place / "state", tier=tier).start()
         yield d
         d.stop()
+
+
+@pytest.fixture(scope="session")
+def daemon():
+    yield from serve("container")
+
+
+@pytest.fixture(scope="session")
+def kernel_daemon():
+    yield from serve("kernel")
 
 
 @pytest.fixture(scope="session")

@@ -44,12 +44,22 @@ def test_create_says_all(daemon):
     (["create", "--template", "none-such"], "none-such"), (["create", "--tier", "odd"], "'tier'"), (["create", "--on-timeout", "x"], "kill or pause"),
     (["exec"], "which command"), (["exec", "UPPER", "x"], "is no sandbox id"), (["exec", "aaaaaaaaaaaa", "x"], "aaaaaaaaaaaa"),
     (["kill"], "which sandbox"), (["kill", "aaaaaaaaaaaa"], "aaaaaaaaaaaa"), (["cp", "a", "b"], "one side"), (["cp", "x"], "from where"),
-    (["logs"], "which sandbox"), (["top", "x"], "is not accepted"), (["resume", "--timeout", "x", "a"], "--timeout takes"),
+    (["snapshot"], "which sandbox"), (["snapshot", "rm", "none"], "no template or snapshot 'none'"), (["snapshot", "rm", "a b"], "is no snapshot"),
+    (["restore"], "which snapshot"), (["restore", "none"], "no template or snapshot 'none'"), (["fork", "-n", "0", "a"], "--count takes"),
+    (["fork", "aaaaaaaaaaaa"], "aaaaaaaaaaaa"), (["logs"], "which sandbox"), (["top", "x"], "is not accepted"), (["resume", "--timeout", "x", "a"], "--timeout takes"),
 ])
 def test_errors_are_one_line(daemon, args, says):
     done = daemon.ward(*args)
     assert done.returncode == 125 and done.stderr.count("\n") == 1 and says in done.stderr, done
     assert done.stderr.startswith(f"ward {args[0]}: ")
+
+
+def test_snapshots_where_the_wall_has_none(daemon, box):
+    for args in (["snapshot", box, "name"], ["fork", box]):
+        done = daemon.ward(*args)
+        assert done.returncode == 125 and done.stderr.count("\n") == 1 and "the container tier cannot snapshot a sandbox" in done.stderr, done
+    assert json.loads(out(daemon.ward("snapshot", "ls", "--json"))) == [] and out(daemon.ward("snapshot", "ls")).startswith("ID ")
+    assert out(daemon.ward("exec", box, "echo", "goes", "on")) == "goes on\n"
 
 
 def test_exec(daemon, box):

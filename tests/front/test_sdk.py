@@ -24,11 +24,28 @@ def packages():
     assert (HERE / "node_modules" / "e2b").is_dir(), "the client packages are not installed: tools/setup test"
 
 
-@pytest.mark.parametrize("suite", SUITES)
-def test_suite(daemon, keys, suite):
+def passes(daemon, keys, suite):
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "WARD_URL": daemon.url, "WARD_KEY": keys[0], "WARD_KEY_OTHER": keys[1]}
     done = subprocess.run(["node", "--test", "--test-force-exit", "--test-reporter=tap", suite], cwd=HERE, env=env, capture_output=True, text=True, timeout=600)
     bad = re.findall(r"^not ok \d+ - (.*)$", done.stdout, re.M)
     assert done.returncode == 0 and not bad, f"{bad}\n{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
     assert int(re.search(r"^# pass (\d+)", done.stdout, re.M)[1]) > 0
     assert daemon.process.poll() is None, "the daemon lives"
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_suite(daemon, keys, suite):
+    passes(daemon, keys, suite)
+
+
+@pytest.fixture(scope="module")
+def kernel_keys(kernel_daemon):
+    return kernel_daemon.key("first", "alpha"), kernel_daemon.key("second", "beta")
+
+
+# The same in the tier that code of models gets unless somebody says otherwise. "slow" keeps it from the
+# sanitizers, beside whose shadow no guest of that tier can live.
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", [s for s in SUITES if s != "versions.test.mjs"])
+def test_suite_kernel(kernel_daemon, kernel_keys, suite):
+    passes(kernel_daemon, kernel_keys, suite)

@@ -39,6 +39,17 @@ static void ask(int fd, const char *what, off_t start, off_t len)
 	wait(NULL);
 }
 
+CASE(first_in_the_way)
+{
+	int fd = need_fd("f", open("f", O_RDWR | O_CREAT, 0600));
+
+	say("far", lock(fd, F_SETLK, F_WRLCK, 50, 10));
+	say("near", lock(fd, F_SETLK, F_RDLCK, 10, 5));
+	say("between", lock(fd, F_SETLK, F_WRLCK, 30, 1));
+	ask(fd, "of all", 0, 100);
+	ask(fd, "behind the first", 15, 100);
+}
+
 CASE(records)
 {
 	int fd = need_fd("f", open("f", O_RDWR | O_CREAT, 0600));

@@ -113,6 +113,17 @@ CASE(memory_file)
 	void *p;
 
 	need("memfd_create", fd);
+	need("a size", ftruncate(fd, 4096));
+	/* Read-only and private: the host's descriptor for it is not the one that writes. */
+	{
+		char *m = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+
+		say_is("mapped", m != MAP_FAILED);
+		say("write", pwrite(fd, "hello", 5, 0));
+		say_is("seen", m != MAP_FAILED && memcmp(m, "hello", 5) == 0);
+		munmap(m, 4096);
+	}
+	need("no size", ftruncate(fd, 0));
 	say_n("write", write(fd, "contents", 8));
 	say_n("read", pread(fd, buf, 16, 0));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

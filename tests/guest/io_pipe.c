@@ -310,6 +310,33 @@ CASE(many_writers)
 	printf("blocks %d mixed %d\n", total, mixed);
 }
 
+CASE(async_signal)
+{
+	siginfo_t info = { 0 };
+	struct timespec soon = { 20, 0 };
+	sigset_t set;
+	int p[2];
+
+	NEED(pipe(p));
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGIO);
+	NEED(sigprocmask(SIG_BLOCK, &set, NULL));
+	R(fcntl(p[0], F_GETOWN));
+	R(fcntl(p[0], F_SETOWN, getpid()));
+	R(fcntl(p[0], F_SETFL, O_ASYNC));
+	R(write(p[1], "x", 1));
+	R(sigtimedwait(&set, &info, &soon) == SIGIO);
+	R(fcntl(p[0], F_SETSIG, SIGUSR1));
+	R(write(p[1], "x", 1));
+	R(sigtimedwait(&set, &info, &soon) == SIGUSR1);
+	R(info.si_code == POLL_IN && info.si_fd == p[0]);
+	R(fcntl(p[0], F_SETFL, 0));
+	R(write(p[1], "x", 1));
+	soon.tv_sec = 0;
+	R(sigtimedwait(&set, &info, &soon));
+}
+
 CASE(reopen_by_proc)
 {
 	char path[64];

@@ -188,3 +188,13 @@ CASE(regular_files)
 	io_show_poll("null", open("/dev/null", O_RDWR));
 	io_show_poll("zero", open("/dev/zero", O_RDWR));
 }
+
+/* STICKY_TIMEOUTS: select leaves its timeout alone. */
+CASE(sticky_timeouts)
+{
+	struct timeval tv = { 0, 10 };
+
+	R(syscall(SYS_personality, 0x4000000) == -1);
+	R(syscall(SYS_select, 0, NULL, NULL, NULL, &tv));
+	R(tv.tv_usec);
+}

@@ -242,3 +242,40 @@ CASE(message_waits)
 	R(msgrcv(id, &m, 64, 5, 0));
 	io_reap(c);
 }
+
+/* Is there a line for @id in the list of its kind? */
+static int listed(const char *kind, int id)
+{
+	char path[64], line[512];
+	int found = 0, key, one;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/sysvipc/%s", kind);
+	f = fopen(path, "r");
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%d %d", &key, &one) == 2 && one == id)
+			found++;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+CASE(lists_and_numbers)
+{
+	int m = msgget(IPC_PRIVATE, 0600), s = semget(IPC_PRIVATE, 2, 0600);
+	int h = shmget(IPC_PRIVATE, 4096, 0600);
+	struct msqid_ds md;
+	struct semid_ds sd;
+	struct shmid_ds hd;
+
+	R(listed("msg", m));
+	R(listed("sem", s));
+	R(listed("shm", h));
+	B(msgctl(m, 13 /* MSG_STAT_ANY */, &md) == m);
+	B(semctl(s, 0, 20 /* SEM_STAT_ANY */, &sd) == s);
+	B(shmctl(h, 15 /* SHM_STAT_ANY */, &hd) == h);
+	msgctl(m, IPC_RMID, NULL);
+	semctl(s, 0, IPC_RMID);
+	shmctl(h, IPC_RMID, NULL);
+	R(listed("msg", m) + listed("sem", s) + listed("shm", h));
+}

@@ -287,3 +287,127 @@ CASE(personality_is_remembered)
 	R(personality(0x0040000));
 	printf("%x\n", personality(0xffffffff));
 }
+
+CASE(priorities)
+{
+	struct sched_param p = { 0 };
+	char attr[64] = { 0 };
+
+	B(getpriority(PRIO_PGRP, 0) == getpriority(PRIO_PROCESS, 0));
+	R(getpriority(PRIO_PGRP, 999999));
+	R(getpriority(PRIO_USER, 4242424));
+	R(setpriority(PRIO_PGRP, 999999, 3));
+	R(setpriority(PRIO_USER, 4242424, 3));
+	R(setpriority(PRIO_PROCESS, 999999, 3));
+	R(syscall(SYS_sched_setparam, 0, NULL));
+	R(syscall(SYS_sched_getparam, 0, NULL));
+	R(syscall(SYS_sched_getparam, 999999, &p));
+	R(syscall(SYS_sched_setscheduler, 0, -1, &p));
+	R(syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &p));
+	R(syscall(SYS_sched_getscheduler, 0));
+	R(syscall(SYS_sched_setattr, 0, NULL, 0));
+	R(syscall(SYS_sched_setattr, 0, attr, 1));
+	R(syscall(SYS_sched_getattr, 0, NULL, 48, 0));
+	R(syscall(SYS_sched_getattr, 0, attr, 47, 0));
+	R(syscall(SYS_sched_getattr, 0, attr, 48, 0));
+	attr[0] = 3;
+	R(syscall(SYS_sched_setattr, 0, attr, 0));
+	R(syscall(SYS_ioprio_set, 1, 0, 2 << 13 | 6));
+	R(syscall(SYS_ioprio_get, 1, 0) == (2 << 13 | 6));
+	R(syscall(SYS_ioprio_set, 1, 0, 1));
+	R(syscall(SYS_ioprio_set, 9, 0, 2 << 13));
+	R(syscall(SYS_ioprio_get, 1, 999999));
+}
+
+/* The processor of a thread that chose one. */
+CASE(processors)
+{
+	cpu_set_t all, one;
+	unsigned cpu = 0;
+	int last = -1;
+
+	NEED(sched_getaffinity(0, sizeof(all), &all));
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &all))
+			last = i;
+	CPU_ZERO(&one);
+	CPU_SET(last, &one);
+	R(sched_setaffinity(0, sizeof(one), &one));
+	R(sched_getaffinity(0, sizeof(all), &all) == 0 && CPU_EQUAL(&all, &one));
+	R(syscall(SYS_getcpu, &cpu, NULL, NULL));
+	B((int)cpu == last);
+}
+
+static void as_nobody(void)
+{
+	cpu_set_t set;
+
+	sched_getaffinity(0, sizeof(set), &set);
+	R(setpriority(PRIO_PROCESS, getppid(), 10));
+	R(setpriority(PRIO_PROCESS, 0, -5));
+	R(sched_setaffinity(getppid(), sizeof(set), &set));
+	R(setpriority(PRIO_PROCESS, 0, 3));
+}
+
+CASE(priorities_of_others)
+{
+	as_user(65534, 65534, as_nobody);
+}
+
+static int slack_of_a_child(void)
+{
+	R(prctl(PR_GET_TIMERSLACK));
+	R(prctl(PR_SET_TIMERSLACK, 0));
+	R(prctl(PR_GET_TIMERSLACK));
+	return 0;
+}
+
+CASE(more_prctl_options)
+{
+	R(prctl(PR_SET_TIMERSLACK, 70000));
+	R(prctl(PR_GET_TIMERSLACK));
+	in_child(slack_of_a_child);
+	cat("/proc/self/timerslack_ns");
+	R(prctl(PR_SET_TIMERSLACK, 0));
+	R(prctl(PR_GET_TIMERSLACK) == 70000);
+	R(prctl(PR_GET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	R(prctl(PR_SET_THP_DISABLE, 1, 1, 0, 0));
+	R(prctl(PR_GET_THP_DISABLE, 1, 0, 0, 0));
+	R(prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0));
+	R(prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0));
+	R(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 1, 0, 0));
+	R(prctl(PR_CAP_AMBIENT, 99, 0, 0, 0));
+}
+
+static int own_tables(void)
+{
+	int fd = dup(0);
+
+	R(syscall(SYS_unshare, 0x400 /* CLONE_FILES */));
+	R(syscall(SYS_unshare, 0x200 /* CLONE_FS */));
+	R(syscall(SYS_unshare, 0x40000 /* CLONE_SYSVSEM */));
+	R(syscall(SYS_unshare, 1));
+	R(fcntl(fd, F_GETFD));
+	return 0;
+}
+
+CASE(own_tables)
+{
+	in_child(own_tables);
+}
+
+static int other_files(void)
+{
+	put("secret", "x");
+	chmod("secret", 0600);
+	R(syscall(SYS_setfsuid, 1000));
+	OK(open("secret", O_RDONLY));
+	R(syscall(SYS_setfsuid, 0));
+	OK(open("secret", O_RDONLY));
+	return 0;
+}
+
+CASE(fsuid_and_capabilities)
+{
+	in_child(other_files);
+}

@@ -4,6 +4,7 @@
 
 #include <setjmp.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #define FAILED(p) ((p) == MAP_FAILED ? -1 : 0)
@@ -256,17 +257,19 @@ CASE(read_another_process)
 	static char secret[] = "secret";
 	char buf[8] = "";
 	struct iovec l = { buf, 6 }, r = { secret, 6 };
-	int pp[2], st;
+	int pp[2], ready[2], st;
 	pid_t p;
 
 	NEED(pipe(pp));
+	NEED(pipe(ready));
 	p = fork();
 	if (!p) {
 		secret[0] = 'S';
 		close(pp[1]);
+		NEED(write(ready[1], "x", 1));
 		_exit(read(pp[0], buf, 1) != 0);
 	}
-	usleep(20000);
+	NEED(read(ready[0], buf, 1));
 	R(process_vm_readv(p, &l, 1, &r, 1, 0));
 	printf("%s\n", buf);
 	r.iov_base = bad_ptr();
@@ -277,4 +280,84 @@ CASE(read_another_process)
 	close(pp[0]);
 	kill(p, SIGKILL);
 	waitpid(p, &st, 0);
+}
+
+static long field(const char *file, const char *name)
+{
+	char line[256];
+	long sum = 0;
+	FILE *f = fopen(file, "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, strlen(name)) == 0)
+			sum += strtol(line + strlen(name), NULL, 10);
+	if (f)
+		fclose(f);
+	return sum;
+}
+
+/* What is locked is counted, comes in, and has no holes. */
+CASE(locked)
+{
+	unsigned char in[4];
+	char *p = mmap(NULL, 4 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct rlimit big = { 1 << 20, 1 << 20 };
+
+	setrlimit(RLIMIT_MEMLOCK, &big);
+	R(field("/proc/self/status", "VmLck:"));
+	R(mlock(p, 2 * 4096));
+	R(field("/proc/self/status", "VmLck:"));
+	R(mincore(p, 4 * 4096, in));
+	R((in[0] & 1) && (in[1] & 1));
+	R(mlock(p + 4096 + 5, 4096));
+	R(field("/proc/self/status", "VmLck:"));
+	R(field("/proc/self/smaps", "Locked:"));
+	R(munlock(p + 4096, 4096));
+	R(field("/proc/self/status", "VmLck:"));
+	R(munmap(p, 4096));
+	R(field("/proc/self/status", "VmLck:"));
+	R(mlock(p, 2 * 4096));
+	R(munlock(p, 2 * 4096));
+	R(mlockall(0));
+	R(mlockall(99));
+	R(munlockall());
+	R(field("/proc/self/status", "VmLck:"));
+	p = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0);
+	B(p != MAP_FAILED);
+	R(field("/proc/self/status", "VmLck:"));
+}
+
+static void lock_much(void)
+{
+	struct rlimit some = { 8 * 4096, 8 * 4096 }, none = { 0, 0 };
+	char *p = mmap(NULL, 64 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	setrlimit(RLIMIT_MEMLOCK, &some);
+	R(mlock(p, 4 * 4096));
+	R(mlock(p, 64 * 4096));
+	R(mlockall(MCL_CURRENT));
+	B(mmap(NULL, 64 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_LOCKED, -1, 0) ==
+			MAP_FAILED &&
+		errno == EAGAIN);
+	setrlimit(RLIMIT_MEMLOCK, &none);
+	R(mlock(p, 4096));
+	R(mlockall(MCL_CURRENT));
+}
+
+CASE(a_user_locks_little)
+{
+	as_user(65534, 65534, lock_much);
+}
+
+CASE(private_map_of_a_memory_file)
+{
+	int fd = (int)syscall(SYS_memfd_create, "m", 2 /* MFD_ALLOW_SEALING */);
+	char *p;
+
+	NEED(ftruncate(fd, 8192));
+	NEED(pwrite(fd, "abc", 3, 0));
+	p = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, fd, 0);
+	B(p != MAP_FAILED && memcmp(p, "abc", 3) == 0);
+	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	B(p != MAP_FAILED && (p[0] = 'x') == 'x');
 }

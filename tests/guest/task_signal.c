@@ -476,3 +476,54 @@ CASE(permission)
 	waitpid(p, &st, 0);
 	printf("%d\n", WEXITSTATUS(st));
 }
+
+static char *alt;
+static int faults, handled;
+
+static void on_blocked_stack(int sig)
+{
+	if (sig == SIGSEGV) {
+		faults++;
+		mprotect(alt, 65536, PROT_READ | PROT_WRITE);
+	} else {
+		handled++;
+	}
+}
+
+/* No place for a handler's frame is a fault; without a handler for that, the end. */
+CASE(a_stack_that_cannot_be_written)
+{
+	stack_t st = { .ss_size = 65536 };
+	struct sigaction a = { .sa_handler = on_blocked_stack };
+	pid_t p;
+
+	alt = mmap(NULL, 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	st.ss_sp = alt;
+	R(sigaltstack(&st, NULL));
+	sigaction(SIGSEGV, &a, NULL);
+	a.sa_flags = SA_ONSTACK;
+	sigaction(SIGUSR1, &a, NULL);
+	raise(SIGUSR1);
+	printf("%d %d\n", handled, faults);
+	mprotect(alt, 65536, PROT_READ);
+	R(raise(SIGUSR1));
+	printf("%d %d\n", handled, faults);
+	raise(SIGUSR1);
+	printf("%d %d\n", handled, faults);
+	mprotect(alt, 65536, PROT_READ);
+	signal(SIGSEGV, SIG_DFL);
+	fflush(stdout);
+	p = fork();
+	if (!p) {
+		raise(SIGUSR1);
+		_exit(3);
+	}
+	R(io_reap(p));
+	signal(SIGSEGV, SIG_IGN);
+	p = fork();
+	if (!p) {
+		raise(SIGUSR1);
+		_exit(3);
+	}
+	R(io_reap(p));
+}

@@ -225,3 +225,24 @@ CASE(virtual_timer)
 		;
 	printf("signals %d\n", io_signals);
 }
+
+/* A timer on CPU time does not run while nobody does. */
+CASE(cpu_time)
+{
+	struct itimerspec v = { { 0, 0 }, { 0, 20000000 } };
+	struct sigevent ev = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1 };
+	struct timespec from, now;
+	timer_t t;
+
+	io_on(SIGUSR1, 0);
+	NEED(timer_create(CLOCK_PROCESS_CPUTIME_ID, &ev, &t));
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+	R(timer_settime(t, 0, &v, NULL));
+	while (!io_signals)
+		;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	B((now.tv_sec - from.tv_sec) * 1000000000L + now.tv_nsec - from.tv_nsec >= 20000000);
+	R(timer_gettime(t, &v));
+	R(v.it_value.tv_sec + v.it_value.tv_nsec);
+	R(timer_delete(t));
+}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tests/hub/driver.c - the hub without a front: verbs as lines on standard input, answers as JSON
- * lines on standard output. Can kill itself at the n-th moment at which a crash could hurt.
+ * lines on standard output. Can kill itself at the n-th moment at which a crash could hurt, or
+ * ("hold N", 0: not any more) stop there once, say so, and go on with SIGCONT.
  *
  *	driver STATE WARD [--tier TIER] [--crash N | --count] [--config FILE]
  *
@@ -36,7 +37,7 @@ struct driver {
 	struct loop_timer wait_ready;
 	char line[LINE_MAX_];
 	size_t len;
-	unsigned long crash, points;
+	unsigned long crash, hold, points;
 	bool count;
 	struct hub_events *events;
 };
@@ -90,6 +91,7 @@ static void add_box(struct buf *b, const struct hub_box *box)
 	json_str(b, "tenant", box->tenant);
 	json_str(b, "template", box->template_asked);
 	json_str(b, "tier", wall_name(box->tier));
+	json_str(b, "warning", box->warning);
 	json_i64(b, "started_us", box->started_us);
 	json_i64(b, "end_us", box->end_us);
 	json_bool(b, "from_pool", box->from_pool);
@@ -396,6 +398,89 @@ static void do_attach(struct ask *a, char **w)
 	hub_link(a->d->hub, &a->who, w[0], on_link, a);
 }
 
+static void put_snap(void *arg, const struct hub_snap *snap)
+{
+	struct buf *b = arg;
+
+	json_open(b, NULL);
+	json_str(b, "id", snap->id);
+	json_str(b, "name", snap->name);
+	json_str(b, "tenant", snap->tenant);
+	json_str(b, "sandbox", snap->sandbox);
+	json_u64(b, "bytes", snap->bytes);
+	json_close(b);
+}
+
+static void on_snap(void *arg, const struct hub_fail *fail, const struct hub_snap *snap)
+{
+	struct ask *a = arg;
+	struct buf b;
+
+	if (fail) {
+		put_fail(a, fail);
+	} else {
+		answer(a, &b);
+		json_str(&b, "id", snap->id);
+		json_u64(&b, "bytes", snap->bytes);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
+static void on_forked(
+	void *arg, const struct hub_fail *fail, const struct hub_forked *list, unsigned count)
+{
+	struct ask *a = arg;
+	struct buf b;
+
+	if (fail) {
+		put_fail(a, fail);
+	} else {
+		answer(a, &b);
+		json_array(&b, "forks");
+		for (unsigned i = 0; i < count; i++)
+			json_str(&b, NULL, list[i].box ? list[i].box->id : list[i].fail->msg);
+		json_array_end(&b);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
+static void do_snapshots(struct ask *a, char **w)
+{
+	struct hub_snaps q = { .name = word(w, "name"), .all_tenants = word(w, "all") != NULL };
+	struct hub_fail f;
+	struct buf b;
+
+	answer(a, &b);
+	json_array(&b, "list");
+	if (hub_snapshots(a->d->hub, &a->who, &q, put_snap, &b, &f) < 0) {
+		put_fail(a, &f);
+	} else {
+		json_array_end(&b);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
+static void do_unsnap(struct ask *a, char **w)
+{
+	struct hub_fail f;
+	struct buf b;
+
+	if (hub_snapshot_remove(a->d->hub, &a->who, w[0], &f) < 0) {
+		put_fail(a, &f);
+	} else {
+		answer(a, &b);
+		json_close(&b);
+		put(&b);
+	}
+	free(a);
+}
+
 static void do_verb(struct ask *a, const char *verb, char **w)
 {
 	struct hub *hub = a->d->hub;
@@ -416,9 +501,9 @@ static void do_verb(struct ask *a, const char *verb, char **w)
 	else if (str_eq(verb, "limits"))
 		hub_set_limits(hub, &a->who, w[0], &limits, on_box, a);
 	else if (str_eq(verb, "fork"))
-		hub_fork(hub, &a->who, w[0], 1, ms, on_box, a);
+		hub_fork(hub, &a->who, w[0], (unsigned)number(w, "count", 1), ms, on_forked, a);
 	else if (str_eq(verb, "snapshot"))
-		hub_snapshot(hub, &a->who, w[0], NULL, on_box, a);
+		hub_snapshot(hub, &a->who, w[0], word(w, "name"), on_snap, a);
 	else
 		exit(4);
 }
@@ -590,6 +675,18 @@ static void do_auth(struct ask *a, char **w)
 	free(a);
 }
 
+static void do_hold(struct ask *a, char **w)
+{
+	unsigned long n = w[0] ? strtoul(w[0], NULL, 10) : 0;
+	struct buf b;
+
+	a->d->hold = n ? a->d->points + n : 0;
+	answer(a, &b);
+	json_close(&b);
+	put(&b);
+	free(a);
+}
+
 static void on_stopped(void *arg)
 {
 	loop_stop(((struct driver *)arg)->loop);
@@ -604,7 +701,8 @@ static void do_line(struct driver *d, char *line)
 		{ "first", do_first }, { "exec", do_exec }, { "start", do_start },
 		{ "attach", do_attach }, { "get", do_get }, { "metrics", do_metrics },
 		{ "text", do_text }, { "audit", do_audit }, { "pool", do_pool },
-		{ "pools", do_pools }, { "events", do_events }, { "auth", do_auth } };
+		{ "pools", do_pools }, { "events", do_events }, { "auth", do_auth },
+		{ "hold", do_hold }, { "snapshots", do_snapshots }, { "unsnap", do_unsnap } };
 	char *words[WORDS_MAX + 1] = { NULL }, *save = NULL;
 	struct ask *a = calloc(1, sizeof(*a));
 	unsigned n = 0;
@@ -665,6 +763,14 @@ static void on_point(void *arg, const char *what)
 		fprintf(stderr, "point %lu %s\n", d->points, what);
 	if (d->crash && d->points == d->crash)
 		kill(getpid(), SIGKILL);
+	if (d->hold && d->points == d->hold) {
+		char text[80];
+		int n = snprintf(text, sizeof(text), "{\"held\":\"%s\"}\n", what);
+
+		if (write(1, text, (size_t)n) < 0)
+			exit(3);
+		raise(SIGSTOP);
+	}
 }
 
 static void say_ready(void *ctx)

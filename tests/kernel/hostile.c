@@ -5,15 +5,24 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define SHIM 0x100000UL
@@ -98,6 +107,181 @@ static int into_the_shim(void)
 	return tried ? 0 : 1;
 }
 
+/* Everywhere else too: whatever the code there does, with these registers, it does to this process.
+ */
+static sigjmp_buf back;
+
+static void come_back(int sig)
+{
+	siglongjmp(back, sig);
+}
+
+static void catch_all(void)
+{
+	static char stack[64 << 10];
+	stack_t alt = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	static const int sigs[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGALRM };
+	struct sigaction a = { .sa_handler = come_back, .sa_flags = SA_ONSTACK | SA_NODEFER };
+
+	sigaltstack(&alt, NULL);
+	for (size_t i = 0; i < sizeof(sigs) / sizeof(sigs[0]); i++)
+		sigaction(sigs[i], &a, NULL);
+}
+
+static void land(uintptr_t at, char *scratch)
+{
+	/* A stack of its own, and nothing in registers that leads anywhere else. */
+	__asm__ volatile("lea 32768(%%rdi), %%rsp\n"
+			 "push %%rax\n"
+			 "lea 4096(%%rdi), %%rsi\n"
+			 "mov %%rdi, %%rbx\n"
+			 "mov %%rdi, %%rbp\n"
+			 "mov %%rdi, %%r8\n"
+			 "mov %%rdi, %%r9\n"
+			 "mov %%rdi, %%r10\n"
+			 "mov %%rdi, %%r11\n"
+			 "mov %%rdi, %%r12\n"
+			 "mov %%rdi, %%r13\n"
+			 "mov %%rdi, %%r14\n"
+			 "mov %%rdi, %%r15\n"
+			 "mov $64, %%ecx\n"
+			 "mov $64, %%edx\n"
+			 "mov $39, %%eax\n"
+			 "ret\n"
+			 :
+			 : "a"(at), "D"(scratch)
+			 : "memory");
+	__builtin_unreachable();
+}
+
+static void land_from(volatile unsigned *at, unsigned end, char *scratch)
+{
+	catch_all();
+	for (; *at < end; (*at)++) {
+		struct itimerval soon = { .it_value.tv_usec = 20000 };
+
+		if (sigsetjmp(back, 1)) {
+			setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
+			continue;
+		}
+		setitimer(ITIMER_REAL, &soon, NULL);
+		memset(scratch, 0, 65536);
+		land(SHIM + *at, scratch);
+	}
+	_exit(0);
+}
+
+static int everywhere_in_the_shim(void)
+{
+	/* In the middle of nothing, so that a near miss is a fault. */
+	char *area = mmap(NULL, 4 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     *scratch = area + (2 << 20);
+	volatile unsigned *at =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned char *code = (unsigned char *)SHIM;
+	unsigned end = SHIM_LEN;
+
+	if (area == MAP_FAILED || at == MAP_FAILED ||
+		mprotect(scratch, 65536, PROT_READ | PROT_WRITE) < 0)
+		return 2;
+	while (end && !code[end - 1]) /* behind the code there is nothing */
+		end--;
+	for (*at = 0; *at < end; (*at)++) {
+		unsigned seen = *at, still = 0;
+		pid_t p = fork();
+
+		if (p == 0)
+			land_from(at, end, scratch);
+		if (p < 0)
+			return 2;
+		/* It may have lost its stack, its mask or its handlers: then the next one goes on.
+		 */
+		while (waitpid(p, NULL, WNOHANG) == 0) {
+			usleep(2000);
+			still = *at == seen ? still + 1 : 0;
+			seen = *at;
+			if (still == 50)
+				kill(p, SIGKILL);
+		}
+	}
+	return end > 1024 ? 0 : 1;
+}
+
+/*
+ * A process that the sandbox's kernel never heard of, made by the clone in the shim, which then
+ * says hello with @token as if it were somebody's new child. Never returns to the caller.
+ */
+static void rogue(uint64_t token)
+{
+	static const unsigned char clone[] = { 0xb8, 0x38, 0, 0, 0, 0x0f,
+		0x05 }; /* mov $56, %eax; syscall */
+	unsigned char *code = (unsigned char *)SHIM;
+	unsigned long at = 0;
+
+	while (at < SHIM_LEN && memcmp(code + at, clone, sizeof(clone)))
+		at++;
+	if (at == SHIM_LEN)
+		_exit(3);
+	__asm__ volatile("push %1\n" /* what the new process finds there: (context, token) */
+			 "push %2\n"
+			 "xor %%esi, %%esi\n"
+			 "xor %%r10d, %%r10d\n"
+			 "xor %%r8d, %%r8d\n"
+			 "xor %%edx, %%edx\n"
+			 "mov $17, %%edi\n"
+			 "jmp *%0\n"
+			 :
+			 : "r"(SHIM + at), "r"(token), "r"(SLOTS + 0x7000)
+			 : "memory", "rsi", "rdi", "rdx", "r8", "r10");
+	__builtin_unreachable();
+}
+
+static void steal(pid_t near)
+{
+	if (setuid(1000) < 0)
+		_exit(1);
+	for (unsigned n = 0;; n++) {
+		uint64_t guess = (uint64_t)near + n % 64;
+		pid_t p = fork();
+		int st = 0;
+
+		if (p == 0)
+			rogue(n % 2 ? guess : guess | (uint64_t)n * 2654435761 << 32);
+		syscall(0x1003, guess, SLOTS, 0, 0); /* and as oneself */
+		if (p > 0)
+			waitpid(p, &st, 0);
+		if (st == 3 << 8)
+			_exit(3);
+		near = p > 0 ? p : near;
+	}
+}
+
+/* A new task's place is taken by whoever knows its token; others can only guess. */
+static int stolen_hello(void)
+{
+	pid_t thieves[2];
+	int bad = 0, st;
+
+	for (int i = 0; i < 2; i++) {
+		thieves[i] = fork();
+		if (thieves[i] == 0)
+			steal(getpid());
+	}
+	for (int i = 0; i < 100; i++) {
+		volatile int mine = i;
+		pid_t p = fork();
+
+		if (!p)
+			_exit(getuid() == 0 && mine == i ? 7 : 1);
+		bad += p < 0 || waitpid(p, &st, 0) != p || st != 7 << 8;
+	}
+	for (int i = 0; i < 2; i++) {
+		kill(thieves[i], SIGKILL);
+		bad += waitpid(thieves[i], &st, 0) != thieves[i] || st != SIGKILL;
+	}
+	return bad ? 1 : 0;
+}
+
 static int forged_calls(void)
 {
 	for (long nr = 0x1000; nr < 0x1010; nr++) {
@@ -164,6 +348,239 @@ static int forged_frame(void)
 
 	memset(garbage, 0x5a, sizeof(garbage));
 	__asm__ volatile("mov %0, %%rsp\n mov $15, %%eax\n syscall\n" : : "r"(garbage) : "memory");
+	return 0;
+}
+
+/* A true frame, but for one thing. The handler runs with it; whatever comes of it is this
+ * process's. */
+static int spoil;
+
+static void spoiler(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	greg_t *r = uc->uc_mcontext.gregs;
+
+	switch (spoil) {
+	case 0:
+		r[REG_RIP] = (greg_t)0xffffffff81000000;
+		break;
+	case 1:
+		r[REG_RIP] = (greg_t)0x8000000000000000;
+		break;
+	case 2:
+		r[REG_CSGSFS] = 0;
+		break;
+	case 3:
+		r[REG_CSGSFS] = 0x10 | 0x10L << 48;
+		break;
+	case 4:
+		r[REG_CSGSFS] = 0x23 | 0x2bL << 48; /* 32-bit code */
+		break;
+	case 5:
+		r[REG_EFL] |= 0x3000 | 0x200000 | 0x100; /* port access, single steps */
+		break;
+	case 6:
+		uc->uc_mcontext.fpregs = (void *)0xffffffff81000000;
+		break;
+	case 7:
+		memset(uc->uc_mcontext.fpregs, 0xff, 512);
+		break;
+	case 8:
+		((uint32_t *)uc->uc_mcontext.fpregs)[117] = ~0u; /* size of the rest */
+		break;
+	case 9:
+		r[REG_RSP] = (greg_t)0xffffffffff600000;
+		break;
+	case 10:
+		uc->uc_stack = (stack_t){ .ss_sp = (void *)SLOTS, .ss_size = ~0UL };
+		break;
+	default:
+		memset(uc, 0xff, sizeof(*uc));
+		break;
+	}
+}
+
+static int spoiled_frames(void)
+{
+	enum { WAYS = 12 };
+
+	for (spoil = 0; spoil < WAYS; spoil++) {
+		pid_t p = fork();
+
+		if (p == 0) {
+			alarm(5);
+			sigaction(SIGUSR1,
+				&(struct sigaction){
+					.sa_sigaction = spoiler, .sa_flags = SA_SIGINFO },
+				NULL);
+			raise(SIGUSR1);
+			getpid();
+			_exit(0);
+		}
+		if (p < 0 || waitpid(p, NULL, 0) != p)
+			return 1;
+	}
+	return 0;
+}
+
+/* What a process does to its own shim, slots and vdso: each in a child that then uses them. */
+static int change_own(int way)
+{
+	char junk[4096];
+	struct iovec from = { junk, sizeof(junk) }, to = { (void *)SHIM, sizeof(junk) };
+	unsigned long vdso = getauxval(AT_SYSINFO_EHDR) & ~4095UL;
+	int fd;
+
+	memset(junk, 0xcc, sizeof(junk));
+	switch (way) {
+	case 0:
+		return process_vm_writev(getpid(), &from, 1, &to, 1, 0) < 0 ? 0 : -1;
+	case 1:
+		fd = open("/proc/self/mem", O_RDWR);
+		return fd < 0 ? -1 : (int)pwrite(fd, junk, sizeof(junk), (off_t)SHIM);
+	case 2:
+		return mprotect((void *)SHIM, 0x4000, PROT_NONE);
+	case 3:
+		return mprotect((void *)SHIM, 0x4000, PROT_READ | PROT_WRITE);
+	case 4:
+		return mremap((void *)SHIM, 0x3000, 0x3000, MREMAP_MAYMOVE | MREMAP_FIXED,
+			       (void *)0x200000) == MAP_FAILED
+			       ? -1
+			       : 0;
+	case 5:
+		return mremap((void *)SLOTS, 0x8000, 0x8000, MREMAP_MAYMOVE | MREMAP_FIXED,
+			       (void *)0x600000000000) == MAP_FAILED
+			       ? -1
+			       : 0;
+	case 6:
+		return mprotect((void *)SLOTS, 0x8000, PROT_READ);
+	case 7:
+		return munmap((void *)vdso, 8192);
+	case 8:
+		return mprotect((void *)vdso, 4096, PROT_READ | PROT_WRITE);
+	case 9:
+		return madvise((void *)SHIM, 0x3000, MADV_DONTNEED);
+	case 10:
+		return madvise((void *)SLOTS, 0x8000 * 8192UL, MADV_DONTNEED);
+	default:
+		return munmap((void *)0x10000, 0x7fffffff0000 - 0x10000);
+	}
+}
+
+static int changed_own_parts(void)
+{
+	enum { WAYS = 12 };
+
+	for (int way = 0; way < WAYS; way++) {
+		pid_t p = fork();
+
+		if (p == 0) {
+			struct timespec ts;
+
+			alarm(5);
+			signal(SIGUSR1, nothing);
+			change_own(way);
+			clock_gettime(CLOCK_MONOTONIC, &ts);
+			raise(SIGUSR1);
+			p = fork();
+			if (p > 0)
+				waitpid(p, NULL, 0);
+			_exit(0);
+		}
+		if (p < 0 || waitpid(p, NULL, 0) != p)
+			return 1;
+	}
+	return 0;
+}
+
+static long vsyscall(unsigned long at)
+{
+	long r;
+
+	__asm__ volatile("call *%1"
+			 : "=a"(r)
+			 : "r"(at), "D"(0L), "S"(0L), "a"(0L)
+			 : "rcx", "r11", "memory");
+	return r;
+}
+
+static int old_page(void)
+{
+	for (unsigned long at = 0xffffffffff600000; at < 0xffffffffff600c00; at += 0x400) {
+		pid_t p = fork();
+
+		if (p == 0)
+			_exit(vsyscall(at) != 0);
+		if (p < 0 || waitpid(p, NULL, 0) != p)
+			return 1;
+	}
+	return 0;
+}
+
+static int fast_door(void)
+{
+	/* Comes back, if at all, to a place that 32-bit programs have. */
+	__asm__ volatile("mov $20, %%eax\n mov %%rsp, %%rbp\n sysenter\n"
+			 :
+			 :
+			 : "memory", "rax", "rcx", "rdx");
+	return 0;
+}
+
+/* Machinery of the host that must not be had: each is the sandbox's kernel's to refuse. */
+static int machinery(void)
+{
+	struct {
+		uint16_t len;
+		void *filter;
+	} prog = { 0 };
+
+	if (syscall(SYS_userfaultfd, 0) >= 0 || errno != ENOSYS)
+		return 1;
+	if (syscall(SYS_seccomp, 1 /* FILTER */, 8 /* NEW_LISTENER */, &prog) >= 0)
+		return 2;
+	if (syscall(SYS_seccomp, 1, 0, &prog) >= 0)
+		return 3;
+	if (prctl(PR_SET_SECCOMP, 2, &prog) >= 0)
+		return 4;
+	if (syscall(SYS_bpf, 0, 0, 0) >= 0 || syscall(SYS_perf_event_open, 0, 0, 0, 0, 0) >= 0)
+		return 5;
+	if (syscall(SYS_io_uring_setup, 8, &prog) >= 0 || syscall(SYS_io_setup, 8, &prog) >= 0)
+		return 6;
+	if (syscall(SYS_modify_ldt, 0, &prog, 8) > 0 || syscall(SYS_iopl, 3) == 0 ||
+		syscall(SYS_ioperm, 0, 8, 1) == 0)
+		return 7;
+	return 0;
+}
+
+/* Copies that the kernel makes by itself, into whatever takes bytes. */
+static int copies_into_everything(void)
+{
+	int in = open("/etc/passwd", O_RDONLY), pair[2], outs[10], n = 0, closed[2];
+
+	signal(SIGPIPE, SIG_IGN);
+	if (in < 0 || pipe(pair) || pipe(closed))
+		return 1;
+	close(closed[0]);
+	outs[n++] = socket(AF_NETLINK, SOCK_RAW, 0);
+	outs[n++] = socket(AF_INET, SOCK_DGRAM, 0);
+	outs[n++] = socket(AF_INET6, SOCK_STREAM, 0);
+	outs[n++] = socket(AF_UNIX, SOCK_DGRAM, 0);
+	outs[n++] = closed[1];
+	outs[n++] = pair[1];
+	outs[n++] = open("/dev/ptmx", O_RDWR | O_NOCTTY);
+	outs[n++] = eventfd(0, EFD_NONBLOCK);
+	outs[n++] = open("/proc/self/comm", O_WRONLY);
+	outs[n++] = open("/dev/full", O_WRONLY);
+	for (int i = 0; i < n; i++) {
+		off_t off = 0, far = INT64_MAX - 1;
+
+		fcntl(outs[i], F_SETFL, O_NONBLOCK);
+		sendfile(outs[i], in, &off, 100);
+		sendfile(outs[i], in, &far, 100);
+		copy_file_range(in, &(off_t){ 0 }, outs[i], NULL, 100, 0);
+		splice(in, &(off_t){ 0 }, outs[i], NULL, 100, SPLICE_F_NONBLOCK);
+	}
 	return 0;
 }
 
@@ -277,6 +694,14 @@ static const struct {
 	{ "write through proc", write_through_proc },
 	{ "forged frame", forged_frame },
 	{ "bad stack", bad_stack },
+	{ "everywhere in the shim", everywhere_in_the_shim },
+	{ "stolen hello", stolen_hello },
+	{ "spoiled frames", spoiled_frames },
+	{ "changed own parts", changed_own_parts },
+	{ "old page", old_page },
+	{ "fast door", fast_door },
+	{ "machinery", machinery },
+	{ "copies into everything", copies_into_everything },
 	{ "racing arguments", racing_arguments },
 	{ "native descriptors", native_descriptors },
 	{ "change the age", change_the_age },

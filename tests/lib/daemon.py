@@ -11,8 +11,8 @@ STOP_S = 20
 
 
 class Daemon:
-    def __init__(self, state, *options, tier="container", log=None):
-        self.state, self.options, self.tier = state, options, tier
+    def __init__(self, state, *options, tier="container", log=None, binary=BINARY):
+        self.state, self.options, self.tier, self.binary = state, options, tier, binary
         self.log_path = log or state.parent / "serve.log"
         self.process = self.url = self.port = None
 
@@ -20,7 +20,7 @@ class Daemon:
         self.log = open(self.log_path, "ab")
         at = self.log.tell()
         tier = ("--tier", self.tier) if self.tier else ()
-        self.process = subprocess.Popen([BINARY, "--state-dir", self.state, "serve", *tier, "--listen", "127.0.0.1:0", *self.options],
+        self.process = subprocess.Popen([self.binary, "--state-dir", self.state, "serve", *tier, "--listen", "127.0.0.1:0", *self.options],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, start_new_session=True)
         end = time.monotonic() + 30
         while time.monotonic() < end:

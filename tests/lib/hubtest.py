@@ -38,7 +38,7 @@ class Hub:
         self.log = log or open(pathlib.Path(state).with_name("driver.log"), "a")
         self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, text=True, bufsize=1)
         self.numbers, self.answers, self.events = itertools.count(1), {}, queue.Queue()
-        self.is_ready, self.changed = False, threading.Condition()
+        self.is_ready, self.held, self.changed = False, None, threading.Condition()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
@@ -48,6 +48,8 @@ class Hub:
             with self.changed:
                 if "ready" in answer:
                     self.is_ready = True
+                elif "held" in answer:
+                    self.held = answer["held"]
                 elif "event" in answer:
                     self.events.put(answer)
                 else:
@@ -84,6 +86,34 @@ class Hub:
         if "fail" in answer:
             raise Refused(answer)
         return answer
+
+    def at_step(self, n, do, *words):
+        """Asks, and calls do() while the daemon stands still at its n-th step. The step, None when there are not so many; and the answer."""
+        self.held, self.struck = None, False
+        self("hold", n)
+        number = self.send(*words)
+        self.hold_until(number, do)
+        self.hold_until(self.send("hold", 0), do)
+        try:
+            return self.held, self.wait(number)
+        except Refused as refused:
+            return self.held, refused
+
+    def hold_until(self, number, do):
+        def over():
+            return number in self.answers or None in self.answers
+        with self.changed:
+            assert self.changed.wait_for(lambda: over() or (self.held and not self.struck), PATIENCE), "no answer"
+        if not self.held or self.struck:
+            return
+        self.struck = True
+        try:
+            os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+            do()
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+        with self.changed:
+            assert self.changed.wait_for(over, PATIENCE), "no answer"
 
     def __call__(self, *words):
         return self.wait(self.send(*words))
@@ -158,5 +188,5 @@ def hub(state):
     last.quit(everything=True)
     until(lambda: not supervisors(state), "supervisors to end")
     for name in (state / "run").iterdir():
-        assert not name.name.endswith((".sock", ".end")), f"left behind: {name}"
+        assert not name.name.endswith((".sock", ".end", ".new")), f"left behind: {name}"
     leaks.check()

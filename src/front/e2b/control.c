@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/ckd.h"
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/parse.h"
 #include "base/str.h"
 #include "front/call.h"
 #include "front/e2b/boxes.h"
@@ -176,83 +178,40 @@ void e2b_refresh(struct call *c)
 		c->verb = hub_extend(c->front->hub, &c->who, id, ms, on_done, c);
 }
 
-static void on_snapshot(
-	void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
-{
-	struct call *c = arg;
-	own_buf struct buf b = { 0 };
+/* --- Logs: the journal of the sandbox is all the log that the daemon has ---------------------- */
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
-		return;
-	}
-	buf_init(&b, FRONT_JSON_MAX);
-	json_open(&b, NULL);
-	json_str(&b, "snapshotID", box->template_used);
-	json_array(&b, "names");
-	json_array_end(&b);
-	json_close(&b);
-	call_json(c, 201, &b);
-}
+static const char *const levels[] = { "debug", "info", "warn", "error" };
 
-void e2b_snapshot(struct call *c)
-{
-	const char *id = control_id(c), *name = NULL;
-	own_jin struct jin *doc = NULL;
-	struct err e = { 0 };
-
-	if (id && call_parse(c, &doc) && !call_failed(c, jin_str(doc, "name", &name, &e), &e))
-		c->verb = hub_snapshot(c->front->hub, &c->who, id, name, on_snapshot, c);
-}
-
-static void on_forked(
-	void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
-{
-	struct call *c = arg;
-	own_buf struct buf b = { 0 };
-
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
-		return;
-	}
-	buf_init(&b, FRONT_JSON_MAX);
-	buf_add_str(&b, "[{\"sandbox\":");
-	box_json_sandbox(&b, box, hub_domain(c->front->hub));
-	buf_add_str(&b, "}]");
-	call_json(c, 201, &b);
-}
-
-void e2b_fork(struct call *c)
-{
-	const char *id = control_id(c);
-	own_jin struct jin *doc = NULL;
-	int64_t count = 1, s = CONNECT_V1_S;
-	struct err e = { 0 };
-	int r;
-
-	if (!id || !call_parse(c, &doc))
-		return;
-	r = jin_i64(doc, "count", 1, 1000, &count, &e);
-	if (r >= 0)
-		r = jin_i64(doc, "timeout", 1, TIMEOUT_MAX_S, &s, &e);
-	if (!call_failed(c, r, &e))
-		c->verb = hub_fork(
-			c->front->hub, &c->who, id, (unsigned)count, s * 1000, on_forked, c);
-}
-
-/* The journal of the sandbox is all the log that the daemon has. */
-struct log_out {
+struct log_query {
+	bool v2, backward;
+	int64_t from_ms; /* forward: not before; backward: not after (0: from the end) */
+	int64_t limit;
+	unsigned level;     /* at least */
+	const char *search; /* NULL: any */
 	struct buf *b;
-	bool v2;
 };
 
-static void put_entry(struct buf *b, const char *when, const struct hub_step *step)
+static unsigned level_of(const struct hub_step *step)
 {
+	return step->to == HUB_FAILED ? 3 : 1;
+}
+
+static bool is_wanted(const struct log_query *q, const struct hub_step *step)
+{
+	int64_t ms = step->at_us / 1000;
+
+	return level_of(step) >= q->level && (!q->search || strstr(step->reason, q->search)) &&
+	       (q->backward ? !q->from_ms || ms <= q->from_ms : ms >= q->from_ms);
+}
+
+static void put_entry(struct buf *b, const struct hub_step *step)
+{
+	char when[CLOCK_TEXT];
+
+	clock_text_at(step->at_us, when);
 	json_open(b, NULL);
 	json_str(b, "timestamp", when);
-	json_str(b, "level", step->to == HUB_FAILED ? "error" : "info");
+	json_str(b, "level", levels[level_of(step)]);
 	json_str(b, "message", step->reason);
 	json_open(b, "fields");
 	json_str(b, "state", hub_state_name(step->to));
@@ -260,56 +219,90 @@ static void put_entry(struct buf *b, const char *when, const struct hub_step *st
 	json_close(b);
 }
 
-static void put_entries(struct buf *b, const struct hub_story *story)
+static void put_line(struct buf *b, const struct hub_step *step)
 {
-	unsigned n = story->step_count, from = n > LOGS_MAX ? n - LOGS_MAX : 0;
+	char when[CLOCK_TEXT];
 
-	for (unsigned i = from; i < n; i++) {
-		char when[CLOCK_TEXT];
+	clock_text_at(step->at_us, when);
+	json_open(b, NULL);
+	json_str(b, "timestamp", when);
+	json_str(b, "line", step->reason);
+	json_close(b);
+}
 
-		clock_text_at(story->steps[i].at_us, when);
-		put_entry(b, when, &story->steps[i]);
+static void put_steps(const struct log_query *q, const struct hub_story *story, const char *key,
+	void (*one)(struct buf *b, const struct hub_step *step))
+{
+	unsigned n = story->step_count;
+	int64_t left = q->limit;
+
+	json_array(q->b, key);
+	for (unsigned i = 0; i < n && left > 0; i++) {
+		const struct hub_step *step = &story->steps[q->backward ? n - 1 - i : i];
+
+		if (is_wanted(q, step)) {
+			one(q->b, step);
+			left--;
+		}
 	}
+	json_array_end(q->b);
 }
 
 static void tell_logs(void *arg, const struct hub_story *story)
 {
-	struct log_out *out = arg;
-	struct buf *b = out->b;
+	const struct log_query *q = arg;
 
-	json_open(b, NULL);
-	json_array(b, "logs");
-	for (unsigned i = 0; !out->v2 && i < story->step_count && i < LOGS_MAX; i++) {
-		char when[CLOCK_TEXT];
+	json_open(q->b, NULL);
+	put_steps(q, story, "logs", q->v2 ? put_entry : put_line);
+	if (!q->v2)
+		put_steps(q, story, "logEntries", put_entry);
+	json_close(q->b);
+}
 
-		clock_text_at(story->steps[i].at_us, when);
-		json_open(b, NULL);
-		json_str(b, "timestamp", when);
-		json_str(b, "line", story->steps[i].reason);
-		json_close(b);
+static int read_ms(const char *text, int64_t *ret)
+{
+	uint64_t v = 0;
+	int r = text && *text ? parse_u64(text, 0, INT64_MAX, &v) : 0;
+
+	*ret = (int64_t)v;
+	return r;
+}
+
+/* False: answered. */
+static bool read_log_query(struct call *c, struct log_query *q)
+{
+	const char *limit = call_query(c, "limit"), *level = call_query(c, "level");
+	const char *way = call_query(c, "direction");
+	uint64_t most = LOGS_MAX;
+
+	q->search = q->v2 ? call_query(c, "search") : NULL;
+	q->backward = q->v2 && way && str_eq(way, "backward");
+	while (q->v2 && level && q->level < ARRAY_LEN(levels) && !str_eq(level, levels[q->level]))
+		q->level++;
+	if (q->level == ARRAY_LEN(levels) || (way && !q->backward && !str_eq(way, "forward")) ||
+		(limit && parse_u64(limit, 1, LOGS_MAX, &most) < 0) ||
+		read_ms(call_query(c, q->v2 ? "cursor" : "start"), &q->from_ms) < 0) {
+		call_fail(c, 400,
+			"'limit' is 1 to %d, 'level' debug, info, warn or error, 'direction' "
+			"forward or backward, 'cursor' and 'start' milliseconds",
+			LOGS_MAX);
+		return false;
 	}
-	if (out->v2)
-		put_entries(b, story);
-	json_array_end(b);
-	if (!out->v2) {
-		json_array(b, "logEntries");
-		put_entries(b, story);
-		json_array_end(b);
-	}
-	json_close(b);
+	q->limit = (int64_t)most;
+	return true;
 }
 
 static void send_logs(struct call *c, bool v2)
 {
 	const char *id = control_id(c);
 	own_buf struct buf b = { 0 };
-	struct log_out out = { &b, v2 };
+	struct log_query q = { .v2 = v2, .b = &b };
 	struct hub_fail f = { 0 };
 
 	buf_init(&b, FRONT_JSON_MAX);
-	if (!id)
+	if (!id || !read_log_query(c, &q))
 		return;
-	if (hub_why(c->front->hub, &c->who, id, tell_logs, &out, &f) < 0)
+	if (hub_why(c->front->hub, &c->who, id, tell_logs, &q, &f) < 0)
 		call_fail_hub(c, &f);
 	else
 		call_json(c, 200, &b);

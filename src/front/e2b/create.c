@@ -199,6 +199,15 @@ static void choose_user(struct call *c, struct hub_create *q)
 		q->user = ACCOUNT_NAME;
 }
 
+/* What is kept and given back, but opens nothing, is said. */
+static void put_notice(struct call *c, const struct hub_box *box)
+{
+	if (box->network.allow_out)
+		wire_reply_header(c->q, "Ward-Notice",
+			"this host has no gateway yet: nothing gets out, and allowOut opens "
+			"nothing");
+}
+
 static void on_created(
 	void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
 {
@@ -211,6 +220,7 @@ static void on_created(
 		return;
 	}
 	self_write(c->front, &c->who, box);
+	put_notice(c, box);
 	buf_init(&b, FRONT_JSON_MAX);
 	box_json_sandbox(&b, box, hub_domain(c->front->hub));
 	call_json(c, 201, &b);
@@ -239,10 +249,12 @@ static void on_network(
 	struct call *c = arg;
 
 	c->verb = NULL;
-	if (fail)
+	if (fail) {
 		call_fail_hub(c, fail);
-	else
-		call_empty(c, 204);
+		return;
+	}
+	put_notice(c, box);
+	call_empty(c, 204);
 }
 
 void e2b_network(struct call *c)

@@ -4,8 +4,8 @@
  *
  * Owns:  one file on its way out.
  * Rules: the agent opens the file inside the sandbox and passes the descriptor, so that the kernel
- *        moves the bytes; a tier that cannot pass one streams it. The descriptor is hostile: its
- * size is read once, and a file that shrinks under us cuts the connection.
+ *        moves the bytes; a tier that cannot pass one streams it. Both are hostile: the size is
+ *        read once, a file that shrinks under us cuts the connection, and one that grows is cut.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,6 +36,9 @@ struct file {
 	bool full;
 	bool answered; /* the reply has begun, or is complete */
 	bool plainly;  /* asked for without a descriptor */
+	bool looking;  /* plainly: only for its size, which a range needs first */
+	bool sized;    /* plainly: @left bytes were promised and are still to come */
+	uint64_t from, left;
 	struct loop_later more;
 };
 
@@ -128,29 +131,37 @@ static void on_drained(struct call *c)
 
 	if (f->full && f->zip) {
 		f->full = false;
+		if (f->fd < 0)
+			return; /* the link has its credit again */
 		loop_later_set(c->front->loop, &f->more, zip_more, f);
 	}
 }
 
-static void send_zipped(struct file *f, int fd)
+static bool start_zipped(struct file *f)
 {
 	struct call *c = f->c;
 
-	f->fd = fd;
 	if (zip_deflate_create(1, zip_out, f, &f->zip) < 0) {
 		call_fail_memory(c);
-		return;
+		return false;
 	}
 	wire_reply_header(c->q, "Content-Encoding", "gzip");
 	wire_reply_header(c->q, "Vary", "Accept-Encoding");
 	wire_reply_start(c->q, 200, -1);
 	c->on_drained = on_drained;
-	zip_more(f);
+	return true;
+}
+
+static void send_zipped(struct file *f, int fd)
+{
+	f->fd = fd;
+	if (start_zipped(f))
+		zip_more(f);
 }
 
 /* --- Plain ------------------------------------------------------------------------------------ */
 
-static void send_range(struct call *c, int fd, uint64_t size, uint64_t from, uint64_t len)
+static void start_range(struct call *c, uint64_t size, uint64_t from, uint64_t len)
 {
 	char line[80];
 
@@ -158,8 +169,11 @@ static void send_range(struct call *c, int fd, uint64_t size, uint64_t from, uin
 		    (unsigned long long)(from + len - 1), (unsigned long long)size) == 0)
 		wire_reply_header(c->q, "Content-Range", line);
 	wire_reply_start(c->q, 206, (int64_t)len);
-	wire_reply_file(c->q, fd, from, len);
-	wire_reply_end(c->q);
+}
+
+static void fail_range(struct call *c, uint64_t size)
+{
+	call_fail(c, 416, "the file has %llu bytes", (unsigned long long)size);
 }
 
 static void send_file(struct file *f, int fd, const char *path)
@@ -179,9 +193,11 @@ static void send_file(struct file *f, int fd, const char *path)
 	range = wanted ? http_range(wanted, (uint64_t)st.st_size, &from, &len) : 0;
 	if (range == -ERANGE) {
 		close(fd);
-		call_fail(c, 416, "the file has %lld bytes", (long long)st.st_size);
+		fail_range(c, (uint64_t)st.st_size);
 	} else if (range == 1) {
-		send_range(c, fd, (uint64_t)st.st_size, from, len);
+		start_range(c, (uint64_t)st.st_size, from, len);
+		wire_reply_file(c->q, fd, from, len);
+		wire_reply_end(c->q);
 	} else if (wants_gzip(c) && st.st_size) {
 		send_zipped(f, fd);
 	} else {
@@ -196,6 +212,42 @@ static void send_file(struct file *f, int fd, const char *path)
 
 /* --- From the agent --------------------------------------------------------------------------- */
 
+/* A file of which only the bytes will come. */
+static void start_plainly(struct file *f, const struct link_opened *o)
+{
+	struct call *c = f->c;
+	uint64_t size = o->has_file ? o->file.size : 0;
+
+	put_headers(c, o->has_file ? o->file.path : NULL);
+	f->answered = true;
+	if (f->left) {
+		f->sized = true;
+		start_range(c, size, f->from, f->left);
+	} else if (wants_gzip(c) && size) {
+		start_zipped(f);
+	} else if (size) {
+		f->sized = true;
+		f->left = size;
+		wire_reply_start(c->q, 200, (int64_t)size);
+	} else {
+		wire_reply_start(c->q, 200, -1); /* a file may say 0 and have something to say */
+	}
+}
+
+/* Its size is known: which part of it was meant? */
+static void look(struct file *f, uint64_t size)
+{
+	int range = http_range(wire_header(f->c->q, "Range"), size, &f->from, &f->left);
+
+	if (range == 1)
+		return;
+	f->from = f->left = 0;
+	if (range == -ERANGE) {
+		f->answered = true;
+		fail_range(f->c, size);
+	}
+}
+
 static void on_opened(void *arg, struct link_call *l, const struct link_opened *o)
 {
 	struct call *c = arg;
@@ -204,29 +256,58 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 	if (o->fd >= 0) {
 		f->answered = true;
 		send_file(f, o->fd, o->has_file ? o->file.path : NULL);
-		return;
+	} else if (f->looking) {
+		look(f, o->has_file ? o->file.size : 0);
+	} else {
+		start_plainly(f, o);
 	}
-	put_headers(c, o->has_file ? o->file.path : NULL);
-	f->answered = true;
-	/* The size is only a promise here: chunked, so that a file that changes does no harm. */
-	wire_reply_start(c->q, 200, -1);
 }
 
 static void on_data(void *arg, struct link_call *l, const void *data, size_t len, bool of_stderr)
 {
-	call_pass(arg, l, data, len, len);
+	struct call *c = arg;
+	struct file *f = c->state;
+	size_t part = f->sized && len > f->left ? (size_t)f->left : len;
+
+	if (f->looking)
+		return; /* one byte, for which nobody asked */
+	if (f->zip) {
+		if (zip_feed(f->zip, data, len) < 0)
+			wire_reply_abort(c->q);
+		call_credit(c, l, len, f->full);
+		return;
+	}
+	f->left -= f->sized ? part : 0;
+	call_pass(c, l, data, part, len);
 }
+
+static void plainly_done(struct file *f)
+{
+	struct call *c = f->c;
+
+	if (f->sized ? f->left != 0 : f->zip && zip_finish(f->zip) < 0)
+		wire_reply_abort(c->q);
+	else
+		wire_reply_end(c->q);
+}
+
+static void ask(struct call *c, struct link *l, unsigned flags);
 
 static void on_done(void *arg, struct link_call *l, const struct link_done *d)
 {
 	struct call *c = arg;
 	struct file *f = c->state;
+	struct link *link = link_of(l);
 
 	call_link_over(c, l);
-	if (!f->answered)
+	if (f->looking && !f->answered) {
+		f->looking = false;
+		ask(c, link, 0);
+	} else if (!f->answered) {
 		call_fail(c, 500, "the sandbox did not open the file");
-	else if (f->plainly)
-		wire_reply_end(c->q);
+	} else if (f->plainly && !f->looking) {
+		plainly_done(f);
+	}
 }
 
 static void on_failed(void *arg, struct link_call *l, const struct link_failed *f);
@@ -242,6 +323,8 @@ static void ask(struct call *c, struct link *l, unsigned flags)
 		.flags = (uint16_t)(FILE_HOME | FILE_FULL | flags),
 		.path = f->path,
 		.user = call_owner(c),
+		.offset = f->from,
+		.length = f->looking ? 1 : f->left,
 		.window = FRONT_OUT_HIGH };
 
 	f->c = c;
@@ -258,8 +341,9 @@ static void on_failed(void *arg, struct link_call *l, const struct link_failed *
 	if (file->answered) {
 		wire_reply_abort(c->q);
 	} else if (f->code == EOPNOTSUPP && !file->plainly) {
-		file->plainly = true;
-		ask(c, link, 0); /* this tier's channel passes no descriptors */
+		file->plainly = true; /* this tier passes no descriptors */
+		file->looking = wire_header(c->q, "Range") != NULL;
+		ask(c, link, 0);
 	} else {
 		call_fail_link(c, f);
 	}

@@ -302,18 +302,6 @@ void e2b_template_alias(struct call *c)
 	call_json(c, 200, &b);
 }
 
-/* How clients delete snapshots, of which there are none. A template is the operator's. */
-void e2b_template_delete(struct call *c)
-{
-	char means[TEMPLATE_NAME_MAX + 1];
-	struct hub_fail f = { 0 };
-
-	if (hub_template_find(c->front->hub, &c->who, c->args[0], means, &f) < 0)
-		call_fail_hub(c, &f);
-	else
-		call_fail(c, 403, "templates are removed by the operator: ward template rm");
-}
-
 void e2b_nothing(struct call *c)
 {
 	own_buf struct buf b = { 0 };
@@ -321,11 +309,6 @@ void e2b_nothing(struct call *c)
 	buf_init(&b, 16);
 	buf_add_str(&b, "[]");
 	call_json(c, 200, &b);
-}
-
-void e2b_snapshots(struct call *c)
-{
-	e2b_nothing(c);
 }
 
 void e2b_not_here(struct call *c)

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -169,6 +170,30 @@ static int close_rest(int *channel, struct err *e)
 	return 0;
 }
 
+/*
+ * From here on this process can be told to stand still. What it still had of ward's would then be
+ * open for ever, and the daemon would not see its supervisor's connection end.
+ */
+static int close_wards(int channel, int listener, int upper, struct err *e)
+{
+	int keep[] = { channel, listener, upper }, next = 3, r = 0;
+
+	for (size_t done = 0; r == 0 && done < ARRAY_LEN(keep); done++) {
+		int least = INT_MAX;
+
+		for (size_t i = 0; i < ARRAY_LEN(keep); i++)
+			if (keep[i] >= next && keep[i] < least)
+				least = keep[i];
+		if (least == INT_MAX)
+			break;
+		r = host_close_range(next, least - 1);
+		next = least + 1;
+	}
+	if (r == 0)
+		r = host_close_from(next);
+	return r < 0 ? err_set(e, -r, "closing ward's descriptors") : 0;
+}
+
 static int make_world(struct container *c, int channel, struct trail *t, struct err *e)
 {
 	const struct plan *plan = c->box.plan;
@@ -247,12 +272,15 @@ static int lock_down(struct container *c, int *channel, struct trail *t, struct 
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_AGENT);
-	r = box_send_ready(*channel, listener, upper, e);
+	r = close_wards(*channel, listener, upper, e);
+	if (r == 0)
+		r = box_send_ready(*channel, listener, upper, e);
 	return r < 0 ? r : close_rest(channel, e);
 }
 
-void child_main(struct container *c, int channel)
+void child_main(struct box *box, int channel)
 {
+	struct container *c = container_of(box);
 	struct trail *t = (struct trail *)c->box.shared;
 	struct err e = { 0 };
 	int r;

@@ -107,6 +107,6 @@ bool upper_is_full(int upper);
 unsigned upper_watch(struct container *c);
 
 /* child.c: the first process; never returns */
-void child_main(struct container *c, int channel) __attribute__((noreturn));
+void child_main(struct box *box, int channel) __attribute__((noreturn));
 
 #endif

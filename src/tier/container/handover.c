@@ -11,6 +11,7 @@
 
 #include "host/host.h"
 #include "tier/container/handover.h"
+#include "tier/fds.h"
 
 enum { HANDOVER_MAX = 4 + BINDS_MAX + MOUNTS_MAX + LAYERS_MAX };
 
@@ -24,12 +25,6 @@ struct cgroup_counts {
 	/* Who was born before the cgroups were made does not know yet what they hold. */
 	unsigned char memory_limited, pids_limited;
 };
-
-static void add(int *fds, unsigned *count, const int *from, unsigned n)
-{
-	memcpy(fds + *count, from, n * sizeof(int));
-	*count += n;
-}
 
 int handover_send(struct container *c, int channel, struct err *e)
 {
@@ -49,25 +44,19 @@ int handover_send(struct container *c, int channel, struct err *e)
 	ssize_t sent;
 
 	if (c->rooted) {
-		add(fds, &count, &t->root, 1);
-		add(fds, &count, &t->shm, n.shm);
-		add(fds, &count, &t->dev, n.dev);
-		add(fds, &count, &t->upper, n.upper);
-		add(fds, &count, t->binds, n.binds);
-		add(fds, &count, t->mounts, n.mounts);
-		add(fds, &count, t->lowers, n.lowers);
+		fds_add(fds, &count, &t->root, 1);
+		fds_add(fds, &count, &t->shm, n.shm);
+		fds_add(fds, &count, &t->dev, n.dev);
+		fds_add(fds, &count, &t->upper, n.upper);
+		fds_add(fds, &count, t->binds, n.binds);
+		fds_add(fds, &count, t->mounts, n.mounts);
+		fds_add(fds, &count, t->lowers, n.lowers);
 	}
 	sent = host_send_fds(channel, &n, sizeof(n), fds, count);
 	if (sent != sizeof(n))
 		return err_set(
 			e, sent < 0 ? (int)-sent : EIO, "handing the mounts to the first process");
 	return 0;
-}
-
-static void take(int *to, const int *fds, unsigned *at, unsigned n)
-{
-	memcpy(to, fds + *at, n * sizeof(int));
-	*at += n;
 }
 
 int handover_receive(struct container *c, int channel, struct err *e)
@@ -86,13 +75,13 @@ int handover_receive(struct container *c, int channel, struct err *e)
 			e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
 	if (!c->rooted)
 		return 0;
-	take(&t->root, fds, &at, 1);
-	take(&t->shm, fds, &at, n.shm);
-	take(&t->dev, fds, &at, n.dev);
-	take(&t->upper, fds, &at, n.upper);
-	take(t->binds, fds, &at, n.binds);
-	take(t->mounts, fds, &at, n.mounts);
-	take(t->lowers, fds, &at, n.lowers);
+	fds_take(&t->root, fds, &at, 1);
+	fds_take(&t->shm, fds, &at, n.shm);
+	fds_take(&t->dev, fds, &at, n.dev);
+	fds_take(&t->upper, fds, &at, n.upper);
+	fds_take(t->binds, fds, &at, n.binds);
+	fds_take(t->mounts, fds, &at, n.mounts);
+	fds_take(t->lowers, fds, &at, n.lowers);
 	t->bind_count = n.binds;
 	c->assembled = n.assembled;
 	c->binds = n.bind_bits;
@@ -113,7 +102,7 @@ int handover_send_cgroups(struct container *c, int channel, struct err *e)
 
 	for (int i = 0; i < CGROUP_PARTS; i++)
 		if (c->cg.tasks[i] >= 0)
-			add(fds, &count, &c->cg.tasks[i], 1);
+			fds_add(fds, &count, &c->cg.tasks[i], 1);
 	n.tasks = (unsigned char)count;
 	sent = host_send_fds(channel, &n, sizeof(n), fds, count);
 	/* A first process that failed meanwhile shows as its end, with the step that it failed at.

@@ -8,15 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <linux/sched.h>
 
 #include "abi/newer.h"
@@ -27,29 +24,8 @@
 #include "jail/seccomp.h"
 #include "tier/container/container.h"
 #include "tier/container/handover.h"
+#include "tier/first.h"
 #include "tier/views.h"
-
-static int container_probe(struct err *e)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (pid < 0)
-		return err_set(e, errno, "forking to try a user namespace");
-	if (pid == 0)
-		_exit(unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET) < 0 ? errno
-											     : 0);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_set(e, errno, "waiting for the namespace probe");
-	if (!WIFEXITED(status))
-		return err_say(e, EIO, "the namespace probe was killed");
-	if (WEXITSTATUS(status))
-		return err_set(e, WEXITSTATUS(status),
-			"user namespaces are closed here (see kernel.unprivileged_userns_clone and "
-			"user.max_user_namespaces)");
-	return 0;
-}
 
 static int clone_first(struct container *c, struct err *e);
 static void container_stop(struct box *box);
@@ -98,10 +74,7 @@ static int container_prepare(
 		container_stop(&c->box);
 		return r;
 	}
-	/* The last is undone first, and that must be the freezer: a frozen process does not die. */
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (c->cg.path[i][0])
-			box_add_undo(&c->box, UNDO_CGROUP, c->cg.path[i], NULL);
+	first_list_cgroups(&c->box, &c->cg);
 	/* Made only at the end, and a kept box only once its record is there. */
 	if (plan->keep &&
 		str_fmt(c->kept, sizeof(c->kept), "%s/boxes/%s", plan->state_dir, plan->id) == 0)
@@ -112,54 +85,11 @@ static int container_prepare(
 
 static int clone_first(struct container *c, struct err *e)
 {
-	int channel[2], r;
-	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
-		.pidfd = (uintptr_t)&c->box.fds.pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	pid_t pid;
-
-	c->box.shared = box_share_trail(e);
-	if (!c->box.shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	c->box.fds.channel = channel[0];
-	if (c->cg.kind == CGROUP_V2) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)c->cg.dir[0];
-	}
-	args.flags |= WARD_CLONE_NEWTIME;
-	pid = host_clone3(&args);
-	if (pid == -EINVAL) { /* a kernel without time namespaces; trying is cheaper than asking */
-		args.flags &= ~(uint64_t)WARD_CLONE_NEWTIME;
-		pid = host_clone3(&args);
-	}
-	if (pid == 0) {
-		close(channel[0]);
-		child_main(c, channel[1]);
-	}
-	close(channel[1]);
-	if (pid < 0)
-		return err_set(e, -pid,
-			"starting the first process in new user and pid namespaces ('ward doctor' "
-			"says what this host lacks)");
-	c->box.pid = pid;
-	return 0;
-}
-
-static int open_user_ns(pid_t pid, struct err *e)
-{
-	char path[64];
-	int fd = str_fmt(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-
-	if (fd == 0)
-		fd = host_open(path, O_RDONLY, 0);
-	if (fd < 0)
-		err_set(e, -fd, "opening %s", path);
-	return fd;
+	return first_clone(&c->box, &c->cg, CLONE_NEWUSER | CLONE_NEWPID | WARD_CLONE_NEWTIME,
+		child_main,
+		"starting the first process in new user and pid namespaces ('ward doctor' says "
+		"what this host lacks)",
+		e);
 }
 
 /* What only ward can do, now that the first process has a user namespace. */
@@ -175,7 +105,7 @@ static int equip(struct container *c, struct trail *trail, struct err *e)
 	if (r < 0)
 		return r;
 	if (c->rooted) {
-		user_ns = open_user_ns(c->box.pid, e);
+		user_ns = first_user_ns(&c->box, e);
 		if (user_ns < 0)
 			return user_ns;
 		trail_begin(trail, STEP_TREE);
@@ -232,16 +162,9 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 
 static void container_kill(struct box *box)
 {
-	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
+	struct container *c = container_of(box);
 
-	if (!box->pid)
-		return;
-	/* The first process takes its whole pid namespace along. */
-	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	if (container_of(box)->paused)
-		cgroup_thaw(&container_of(box)->cg, NULL);
-	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-		;
+	first_kill(box, c->paused ? &c->cg : NULL);
 }
 
 static unsigned container_watch(struct box *box, bool *ret_over)
@@ -382,13 +305,9 @@ static int container_keep(struct box *box, struct err *e)
 static void container_stop(struct box *box)
 {
 	struct container *c = container_of(box);
-	struct usage unused;
-	int status;
 
-	if (box->pid) {
-		container_kill(box);
-		box_reap(box, &status, &unused);
-	}
+	container_kill(box);
+	first_reap(box);
 	mounts_done(&c->tree);
 	if (!cgroup_drop(&c->cg))
 		box_left(box);
@@ -405,7 +324,7 @@ const struct tier_ops tier_container = {
 	.name = "container",
 	.what = "namespaces, cgroups, seccomp and an overlay root",
 	.wall = WALL_CONTAINER,
-	.probe = container_probe,
+	.probe = first_probe,
 	.calls = container_calls,
 	.prepare = container_prepare,
 	.start = container_start,

@@ -45,6 +45,6 @@ int kbox_send(struct kbox *b, int channel, struct err *e);
 int kbox_receive(struct kbox *b, int channel, struct err *e);
 
 /* first.c: becomes the kernel process; never returns */
-void kbox_first(struct kbox *b, int channel) __attribute__((noreturn));
+void kbox_first(struct box *box, int channel) __attribute__((noreturn));
 
 #endif

@@ -34,6 +34,13 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/views.h"
 
+/* Ward is static, and so its own agent. A build with the system's libc, for sanitizers, is not. */
+#ifdef WARD_AGENT_STATIC
+#define AGENT_PROGRAM WARD_AGENT_STATIC
+#else
+#define AGENT_PROGRAM "/proc/self/exe"
+#endif
+
 enum { AGENT_FD = 3, CHANNEL_FD = 3, BOOT_RETRY_NS = 50000 };
 
 static int new_namespaces(struct err *e)
@@ -145,7 +152,7 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 		r = kbox_views(b, -2, e);
 	if (r < 0)
 		return r;
-	boot->exe = host_open("/proc/self/exe", O_RDONLY, 0);
+	boot->exe = host_open(AGENT_PROGRAM, O_RDONLY, 0);
 	if (boot->exe < 0)
 		return err_set(e, -boot->exe, "opening ward's own program");
 	trail_begin(t, STEP_PROC);
@@ -346,7 +353,6 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	k->report = b->report;
-	k->pids_limit = b->box.plan->limits.pids;
 	k->no_loopback = b->box.plan->net == NET_NONE;
 	r = kernel_init(k);
 	if (r < 0)
@@ -373,14 +379,17 @@ static enum kernel_fast fast_of(const char *s)
 	return s && str_eq(s, "off") ? FAST_OFF : FAST_PLACE;
 }
 
-/* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. */
+/* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. (A sanitizer is heard.) */
 static int only_channel(int channel)
 {
-	int null = open("/dev/null", O_RDWR);
+	int null;
 
-	if (dup2(channel, CHANNEL_FD) != CHANNEL_FD || null < 0)
+	if (dup2(channel, CHANNEL_FD) != CHANNEL_FD)
 		_exit(125);
-	for (int i = 0; i < 3; i++)
+	null = open("/dev/null", O_RDWR); /* only now: it must not have the channel's number */
+	if (null < 0)
+		_exit(125);
+	for (int i = 0; i < (SANITIZED ? 2 : 3); i++)
 		dup2(null, i);
 	host_close_from(CHANNEL_FD + 1);
 	for (int i = 3; i < CHANNEL_FD; i++)
@@ -389,8 +398,9 @@ static int only_channel(int channel)
 	return CHANNEL_FD;
 }
 
-void kbox_first(struct kbox *b, int channel)
+void kbox_first(struct box *box, int channel)
 {
+	struct kbox *b = kbox_of(box);
 	struct trail *t = (struct trail *)b->box.shared;
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
 	struct boot_timer timer = { .timer.fn = on_boot, .boot = &boot };

@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/fds.h"
 #include "tier/kernel/box.h"
 #include "tier/upper.h"
 #include "tier/views.h"
@@ -114,12 +115,6 @@ struct counts {
 	bool memory_limited, pids_limited;
 };
 
-static void add(int *fds, unsigned *count, const int *from, unsigned n)
-{
-	memcpy(fds + *count, from, n * sizeof(int));
-	*count += n;
-}
-
 int kbox_send(struct kbox *b, int channel, struct err *e)
 {
 	struct counts n = {
@@ -137,25 +132,19 @@ int kbox_send(struct kbox *b, int channel, struct err *e)
 
 	for (int i = 0; i < CGROUP_PARTS; i++) {
 		if (b->cg.tasks[i] >= 0) {
-			add(fds, &count, &b->cg.tasks[i], 1);
+			fds_add(fds, &count, &b->cg.tasks[i], 1);
 			n.tasks++;
 		}
 	}
-	add(fds, &count, &b->upper, n.upper);
-	add(fds, &count, b->lowers, n.lowers);
-	add(fds, &count, b->binds, n.binds);
-	add(fds, &count, b->mounts, n.mounts);
+	fds_add(fds, &count, &b->upper, n.upper);
+	fds_add(fds, &count, b->lowers, n.lowers);
+	fds_add(fds, &count, b->binds, n.binds);
+	fds_add(fds, &count, b->mounts, n.mounts);
 	sent = host_send_fds(channel, &n, sizeof(n), fds, count);
 	if (sent != sizeof(n))
 		return err_set(
 			e, sent < 0 ? (int)-sent : EIO, "handing the views to the kernel process");
 	return 0;
-}
-
-static void take(int *to, const int *fds, unsigned *at, unsigned n)
-{
-	memcpy(to, fds + *at, n * sizeof(int));
-	*at += n;
 }
 
 int kbox_receive(struct kbox *b, int channel, struct err *e)
@@ -173,11 +162,11 @@ int kbox_receive(struct kbox *b, int channel, struct err *e)
 		count != n.upper + n.lowers + n.binds + n.mounts + n.tasks)
 		return err_say(
 			e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
-	take(b->tasks, fds, &at, n.tasks);
-	take(&b->upper, fds, &at, n.upper);
-	take(b->lowers, fds, &at, n.lowers);
-	take(b->binds, fds, &at, n.binds);
-	take(b->mounts, fds, &at, n.mounts);
+	fds_take(b->tasks, fds, &at, n.tasks);
+	fds_take(&b->upper, fds, &at, n.upper);
+	fds_take(b->lowers, fds, &at, n.lowers);
+	fds_take(b->binds, fds, &at, n.binds);
+	fds_take(b->mounts, fds, &at, n.mounts);
 	b->task_count = n.tasks;
 	b->lower_count = n.lowers;
 	b->bind_count = n.binds;

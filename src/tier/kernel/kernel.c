@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/syscall.h>
 
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 
@@ -64,16 +65,55 @@ int64_t kernel_realtime(struct kernel *k)
 	return clock_ns(CLOCK_REALTIME);
 }
 
+static uint64_t watch_data(const struct watch *w)
+{
+	return (uint64_t)w->number << 32 | (uint32_t)w->fd;
+}
+
+static int watch_room(struct kernel *k, unsigned fd)
+{
+	unsigned cap = k->watches_cap ? k->watches_cap : 64;
+	struct watch **grown;
+
+	if (fd < k->watches_cap)
+		return 0;
+	while (cap <= fd)
+		cap *= 2;
+	grown = realloc(k->watches, cap * sizeof(struct watch *));
+	if (!grown)
+		return -ENOMEM;
+	memset(grown + k->watches_cap, 0, (cap - k->watches_cap) * sizeof(struct watch *));
+	k->watches = grown;
+	k->watches_cap = cap;
+	return 0;
+}
+
 int watch_add(struct kernel *k, struct watch *w)
 {
-	struct epoll_event ev = { .events = w->events, .data.ptr = w };
+	struct epoll_event ev = { .events = w->events };
+	int r = w->fd < 0 ? -EBADF : watch_room(k, (unsigned)w->fd);
 
-	return epoll_ctl(k->epoll, EPOLL_CTL_ADD, w->fd, &ev) < 0 ? -errno : 0;
+	if (r < 0)
+		return r;
+	w->number = ++k->last_watch;
+	ev.data.u64 = watch_data(w);
+	if (epoll_ctl(k->epoll, EPOLL_CTL_ADD, w->fd, &ev) < 0)
+		return -errno;
+	k->watches[w->fd] = w;
+	return 0;
+}
+
+struct watch *watch_of(struct kernel *k, uint64_t data)
+{
+	uint32_t fd = (uint32_t)data;
+	struct watch *w = fd < k->watches_cap ? k->watches[fd] : NULL;
+
+	return w && w->number == data >> 32 ? w : NULL;
 }
 
 int watch_change(struct kernel *k, struct watch *w, unsigned events)
 {
-	struct epoll_event ev = { .events = events, .data.ptr = w };
+	struct epoll_event ev = { .events = events, .data.u64 = watch_data(w) };
 
 	if (w->events == events)
 		return 0;
@@ -84,6 +124,8 @@ int watch_change(struct kernel *k, struct watch *w, unsigned events)
 void watch_remove(struct kernel *k, struct watch *w)
 {
 	epoll_ctl(k->epoll, EPOLL_CTL_DEL, w->fd, NULL);
+	if ((unsigned)w->fd < k->watches_cap && k->watches[w->fd] == w)
+		k->watches[w->fd] = NULL;
 }
 
 int kernel_init(struct kernel *k)
@@ -98,8 +140,10 @@ int kernel_init(struct kernel *k)
 
 void kernel_done(struct kernel *k)
 {
+	disk_done(k);
 	io_done(k);
 	free(k->heap);
+	free(k->watches);
 	free(k->desk);
 	if (k->epoll >= 0)
 		close(k->epoll);

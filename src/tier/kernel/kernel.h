@@ -16,9 +16,8 @@
  * system call function, wait-queue callback and timer runs under it, so code in vfs/, fs/, sys/
  * and sock/ needs no locks of its own.
  *
- *  - Host I/O that may take long (a large read from disk) gives the lock up:
- *      kernel_io_begin(k); n = host_pread(...); kernel_io_end(k);
- *    Pin what you use first (file_ref, inode_ref) and re-check state afterwards.
+ *  - Host I/O that may take long (a read from a cold disk, fsync) is a job of io/disk.h: the call
+ *    blocks as on anything else, and a thread without the lock waits for the host.
  *  - A reply is never sent under the lock: finished calls are put on k->outbox and leave when the
  *    lock is given back (the guest preempts whoever answers it).
  *  - Host threads: one per listener (trap/), one loop thread (timers, host descriptors). Which of
@@ -40,12 +39,16 @@ struct engine_ops {
 	void (*leave)(struct task *t);
 	/* Under the lock: the task is over; forget its host thread. */
 	void (*release)(struct task *t);
+	/* The section is over: woken calls go on, the lock is given back, replies leave. NULL:
+	 * there is nobody to reply to. */
+	void (*end)(struct kernel *k);
 };
 
 /* A host descriptor that the loop thread watches. @fn runs under the lock. */
 struct watch {
 	int fd;
 	unsigned events; /* EPOLL* asked for */
+	uint32_t number; /* watch_add() gives it: no two watches have the same */
 	void (*fn)(struct kernel *k, struct watch *w, unsigned events);
 };
 
@@ -59,7 +62,8 @@ struct kernel_report {
 	uint32_t unknown_count;
 	struct unknown_call unknown[UNKNOWN_CALLS_MAX];
 	uint64_t pids_refused, tasks_peak;
-	bool disk_full; /* a call was told that there is no space */
+	bool disk_full;              /* a call was told that there is no space */
+	_Atomic uint32_t pids_limit; /* written by ward, also while it runs: tasks; 0: none */
 };
 
 /* WARD_KERNEL_FAST: which calls a guest may have answered without us. */
@@ -89,6 +93,9 @@ struct kernel {
 	int epoll, timer_fd; /* the loop thread's; -1 in a fake */
 	int64_t timer_armed;
 	struct watch timer_watch;
+	struct watch **watches; /* by descriptor */
+	unsigned watches_cap;
+	uint32_t last_watch;
 	struct task *grave; /* dead tasks and processes, freed at the end of the section */
 	struct proc *proc_grave;
 	bool over; /* pid 1 has ended */
@@ -108,6 +115,7 @@ struct kernel {
 	struct inotify_state *inotify;
 	const struct notify_ops *notify; /* vfs/notify.h */
 	struct lock_state *locks;
+	struct disk_state *disk; /* io/disk.h; NULL: the disk is waited for in place */
 
 	/* identity of the sandbox */
 	char hostname[65], domainname[65];
@@ -123,7 +131,6 @@ struct kernel {
 
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
-	uint32_t pids_limit; /* tasks; 0: none */
 	enum kernel_fast fast;
 	struct exec_desk *desk; /* task/exec.h; NULL: not used yet */
 	uint64_t *age;          /* trap/place.h; NULL: nothing is answered in place */
@@ -132,14 +139,6 @@ struct kernel {
 
 void kernel_lock(struct kernel *k);
 void kernel_unlock(struct kernel *k);
-static inline void kernel_io_begin(struct kernel *k)
-{
-	kernel_unlock(k);
-}
-static inline void kernel_io_end(struct kernel *k)
-{
-	kernel_lock(k);
-}
 
 /* CLOCK_MONOTONIC of the host in ns; and CLOCK_REALTIME. */
 int64_t kernel_now(struct kernel *k);
@@ -148,6 +147,8 @@ int64_t kernel_realtime(struct kernel *k);
 int watch_add(struct kernel *k, struct watch *w);
 int watch_change(struct kernel *k, struct watch *w, unsigned events);
 void watch_remove(struct kernel *k, struct watch *w);
+/* Whose event this is (epoll's data), or NULL: it has been removed since the host reported it. */
+struct watch *watch_of(struct kernel *k, uint64_t data);
 
 /* Enters every woken call again, until none is ready. Under the lock. */
 void kernel_run_ready(struct kernel *k);

@@ -13,6 +13,9 @@ enum {
 	GUEST_FDS_MAX = 65536,     /* RLIMIT_NOFILE, hard */
 	GUEST_FILES_MAX = 262144,  /* open files of the whole sandbox */
 	GUEST_GROUPS_MAX = 64,
+	GUEST_CPU_WORDS = 16,          /* of 64 processors */
+	GUEST_BPF_MAX = 4096,          /* instructions of one seccomp filter */
+	GUEST_BPF_SUM_MAX = 32768,     /* and of all of a task, with 4 more for each */
 	GUEST_ARG_BYTES_MAX = 6 << 20, /* argv + envp of one execve */
 	GUEST_ARG_ONE_MAX = 128 << 10, /* one string of these */
 	GUEST_SIGQUEUE_MAX = 4096,     /* queued siginfos of the sandbox */

@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,7 +18,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 #include "abi/newer.h"
 #include "base/own.h"
@@ -30,34 +28,18 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/filter.h"
+#include "tier/first.h"
 #include "tier/upper.h"
 #include "tier/views.h"
 
 static int kernel_probe(struct err *e)
 {
 	struct seccomp_notif_sizes sizes;
-	pid_t pid;
-	int status;
 
 	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0)
 		return err_set(e, errno,
 			"this kernel has no seccomp user notification (Linux 5.14 or newer)");
-	pid = fork();
-	if (pid < 0)
-		return err_set(e, errno, "forking to try a user namespace");
-	if (pid == 0)
-		_exit(unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET) < 0 ? errno
-											     : 0);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return err_set(e, errno, "waiting for the namespace probe");
-	if (!WIFEXITED(status))
-		return err_say(e, EIO, "the namespace probe was killed");
-	if (WEXITSTATUS(status))
-		return err_set(e, WEXITSTATUS(status),
-			"user namespaces are closed here (see kernel.unprivileged_userns_clone and "
-			"user.max_user_namespaces)");
-	return 0;
+	return first_probe(e);
 }
 
 static int check_plan(const struct plan *plan, struct err *e)
@@ -92,6 +74,7 @@ static int kernel_prepare(
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&b->box, &tier_kernel, plan);
 	cgroup_init(&b->cg);
+	b->box.files_stay = true; /* they are the kernel process's, with their pages */
 	b->upper = -1;
 	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -113,59 +96,17 @@ static int kernel_prepare(
 		kernel_stop(&b->box);
 		return r;
 	}
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (b->cg.path[i][0])
-			box_add_undo(&b->box, UNDO_CGROUP, b->cg.path[i], NULL);
+	first_list_cgroups(&b->box, &b->cg);
 	*ret_box = &b->box;
 	return 0;
 }
 
 static int clone_first(struct kbox *b, struct err *e)
 {
-	int channel[2], r;
-	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWPID | CLONE_PIDFD,
-		.pidfd = (uintptr_t)&b->box.fds.pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	pid_t pid;
-
-	b->box.shared = box_share_trail(e);
-	if (!b->box.shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	b->box.fds.channel = channel[0];
-	if (b->cg.kind == CGROUP_V2) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)b->cg.dir[0];
-	}
-	pid = host_clone3(&args);
-	if (pid == 0) {
-		close(channel[0]);
-		kbox_first(b, channel[1]);
-	}
-	close(channel[1]);
-	if (pid < 0)
-		return err_set(e, -pid,
-			"starting the kernel process in new user and pid namespaces ('ward doctor' "
-			"says "
-			"what this host lacks)");
-	b->box.pid = pid;
-	return 0;
-}
-
-static int open_user_ns(pid_t pid, struct err *e)
-{
-	char path[64];
-	int fd = str_fmt(path, sizeof(path), "/proc/%d/ns/user", (int)pid);
-
-	if (fd == 0)
-		fd = host_open(path, O_RDONLY, 0);
-	if (fd < 0)
-		err_set(e, -fd, "opening %s", path);
-	return fd;
+	return first_clone(&b->box, &b->cg, CLONE_NEWUSER | CLONE_NEWPID, kbox_first,
+		"starting the kernel process in new user and pid namespaces ('ward doctor' says "
+		"what this host lacks)",
+		e);
 }
 
 static int write_ids(const struct kbox *b, struct err *e)
@@ -202,7 +143,7 @@ static int equip(struct kbox *b, struct trail *trail, struct err *e)
 		r = write_ids(b, e);
 		if (r < 0)
 			return r;
-		user_ns = open_user_ns(b->box.pid, e);
+		user_ns = first_user_ns(&b->box, e);
 		if (user_ns < 0)
 			return user_ns;
 		trail_begin(trail, STEP_TREE);
@@ -218,6 +159,14 @@ static int equip(struct kbox *b, struct trail *trail, struct err *e)
 	return r;
 }
 
+/* The limit that guests see is kept by the kernel process, which has a thread of its own behind
+ * each of theirs: what the cgroup must hold for that. */
+static uint32_t set_pids(struct kbox *b, uint32_t pids)
+{
+	b->report->pids_limit = pids;
+	return pids ? 2 * pids + KBOX_PIDS_OWN : 0;
+}
+
 static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 {
 	struct kbox *b = kbox_of(box);
@@ -226,11 +175,8 @@ static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 
 	b->bind_bits = binds_find(box->plan);
 	trail_begin(trail, STEP_CGROUP);
-	/* Each guest process has a thread of the kernel process behind it; the limit that the guest
-	 * sees is kept by the kernel process. */
 	limits = *box->plan;
-	if (limits.limits.pids)
-		limits.limits.pids = 2 * limits.limits.pids + KBOX_PIDS_OWN;
+	limits.limits.pids = set_pids(b, limits.limits.pids);
 	r = cgroup_make(&b->cg, &limits, e);
 	if (r < 0)
 		return r;
@@ -249,14 +195,7 @@ static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 
 static void kernel_kill(struct box *box)
 {
-	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
-
-	if (!box->pid)
-		return;
-	/* The kernel process takes its whole pid namespace along. */
-	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-		;
+	first_kill(box, NULL);
 }
 
 /* The page was the kernel process's to write: every number is checked. */
@@ -270,6 +209,7 @@ static void read_report(const struct kbox *b, struct usage *usage)
 		usage->pids_peak =
 			copy.tasks_peak; /* the guest's, not the kernel process's threads */
 	usage->disk_full |= copy.disk_full;
+	usage->unknown_count = 0;
 	for (unsigned i = 0; i < copy.unknown_count && i < UNKNOWN_CALLS_MAX; i++) {
 		const struct sys_row *row = sys_row(copy.unknown[i].nr);
 		struct unknown_use *u = &usage->unknown[usage->unknown_count++];
@@ -298,15 +238,12 @@ static void kernel_measure(struct box *box, struct usage *usage)
 static void kernel_stop(struct box *box)
 {
 	struct kbox *b = kbox_of(box);
-	struct usage unused;
-	int status;
 
-	if (box->pid) {
-		kernel_kill(box);
-		box_reap(box, &status, &unused);
-	}
+	kernel_kill(box);
+	first_reap(box);
 	kbox_close_views(b);
-	cgroup_drop(&b->cg);
+	if (!cgroup_drop(&b->cg))
+		box_left(box);
 	if (b->report)
 		munmap(b->report, sizeof(*b->report));
 	box_done(box);
@@ -353,12 +290,12 @@ static int kernel_resume(struct box *box, struct err *e)
 
 static int kernel_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
 {
-	/* The count that matters is in the sandbox's own kernel, which nobody can reach from here.
-	 */
+	struct kbox *b = kbox_of(box);
+	struct plan_limits outer = *limits;
+
 	if (limits->pids)
-		return err_say(e, EOPNOTSUPP,
-			"the kernel tier cannot change the process limit of a running sandbox");
-	return cgroup_set_limits(&kbox_of(box)->cg, limits, e);
+		outer.pids = set_pids(b, limits->pids);
+	return cgroup_set_limits(&b->cg, &outer, e);
 }
 
 static void kernel_usage_now(struct box *box, struct usage_now *usage)

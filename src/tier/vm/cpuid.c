@@ -67,7 +67,8 @@ static void tame(struct kvm_cpuid_entry2 *c)
 	}
 }
 
-int cpuid_read(int kvm, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e)
+int cpuid_read(
+	int kvm, enum cpu_template template, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e)
 {
 	own_mem struct kvm_cpuid2 *c = calloc(1, sizeof(*c) + ENTRIES_MAX * sizeof(c->entries[0]));
 
@@ -78,6 +79,7 @@ int cpuid_read(int kvm, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e)
 		return err_set(e, errno, "asking KVM for CPU features");
 	for (unsigned i = 0; i < c->nent; i++) {
 		tame(&c->entries[i]);
+		cpu_template_apply(template, &c->entries[i]);
 		if (plain_fpu)
 			hide_xsave(&c->entries[i]);
 	}

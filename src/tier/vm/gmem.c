@@ -205,6 +205,20 @@ volatile void *gmem_ring(struct gmem *m, gpa_t at, uint64_t len, unsigned align)
 	return at.v % align == 0 ? pointer(m, at, len) : NULL;
 }
 
+bool gmem_where(const struct gmem *m, const void *host, gpa_t *ret)
+{
+	for (unsigned i = 0; i < m->count; i++) {
+		const struct gmem_region *g = &m->regions[i];
+		uintptr_t first = (uintptr_t)g->host, at = (uintptr_t)host;
+
+		if (at >= first && at - first < g->size) {
+			*ret = GPA(g->base + (at - first));
+			return true;
+		}
+	}
+	return false;
+}
+
 bool gmem_release(struct gmem *m, gpa_t at, uint64_t len)
 {
 	const struct gmem_region *g = find(m, at, len);
@@ -213,6 +227,7 @@ bool gmem_release(struct gmem *m, gpa_t at, uint64_t len)
 
 	if (!p || at.v % GMEM_PAGE || len % GMEM_PAGE || !len)
 		return false;
+	gmem_mark(m, at, len); /* what was there is not there any more */
 	switch (m->kind) {
 	case GMEM_ANON:
 		return madvise(p, len, MADV_DONTNEED) == 0;

@@ -79,6 +79,9 @@ bool gmem_iov(struct gmem *m, gpa_t at, uint64_t len, bool written, struct iovec
 /* A ring that is read and written for a whole life. NULL: not memory, or not so aligned. */
 volatile void *gmem_ring(struct gmem *m, gpa_t at, uint64_t len, unsigned align);
 
+/* Where in the guest the pointer of a gmem_iov() is. False: nowhere. */
+bool gmem_where(const struct gmem *m, const void *host, gpa_t *ret);
+
 /* Gives whole pages back to the host; they read as zeros afterwards. False: not memory. */
 bool gmem_release(struct gmem *m, gpa_t at, uint64_t len);
 

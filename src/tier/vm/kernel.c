@@ -21,7 +21,7 @@
 #include "host/host.h"
 #include "tier/vm/vm.h"
 
-enum { MODULES_MAX = 64, MODULE_NAME_MAX = 64, MODULE_LIST_MAX = 4096 };
+enum { MODULES_MAX = 64, MODULE_NAME_MAX = 64, MODULE_LIST_MAX = 4096, MOUNT_LIST_MAX = 64 * 1024 };
 
 int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e)
 {
@@ -196,11 +196,23 @@ static int add_init(struct cpio *c, struct err *e)
 	return add_file(c, path, "init", 0755, e);
 }
 
-int initramfs_make(const char *dir, int *ret_fd, struct err *e)
+/* Where ward-init finds what it mounts beside the root. */
+static int add_mounts(struct cpio *c, const struct plan *plan, struct err *e)
+{
+	own_buf struct buf list;
+	int r;
+
+	buf_init(&list, MOUNT_LIST_MAX);
+	r = mounts_list(plan, &list, e);
+	return r < 0 ? r : add_data(c, "mounts", S_IFREG | 0644, list.data, list.len, e);
+}
+
+int initramfs_make(const char *dir, const struct plan *plan, int *ret_fd, struct err *e)
 {
 	own_fd int fd = memfd_create("initramfs", MFD_CLOEXEC);
 	struct cpio c = { .fd = fd };
-	static const char *const dirs[] = { "dev", "proc", "sys", "lower", "over", "root" };
+	static const char *const dirs[] = { "dev", "proc", "sys", "lower", "over", "root", "m",
+		"o" };
 	int r = 0;
 
 	if (fd < 0)
@@ -211,6 +223,8 @@ int initramfs_make(const char *dir, int *ret_fd, struct err *e)
 		r = add_init(&c, e);
 	if (r == 0)
 		r = add_modules(&c, dir, e);
+	if (r == 0 && plan && plan->mount_count)
+		r = add_mounts(&c, plan, e);
 	if (r == 0)
 		r = head(&c, "TRAILER!!!", 0, 0, e);
 	if (r < 0)

@@ -109,7 +109,7 @@ static void console_byte(void *arg, uint8_t byte)
 	struct machine *m = arg;
 
 	if (m->console)
-		m->console(m->console_arg, byte);
+		m->console(m->arg, byte);
 }
 
 static void drain(int fd)
@@ -139,11 +139,16 @@ static int make_vm(struct machine *m, const struct machine_config *c, struct err
 		return err_set(e, errno, "placing the task segment");
 	if (ioctl(m->vm, KVM_CREATE_IRQCHIP, 0) < 0)
 		return err_set(e, errno, "making interrupt controllers");
-	r = gmem_create(&m->mem, c->memory_bytes, c->memory_kind, e);
+	if (c->memory_kind == GMEM_COPY)
+		r = gmem_map(&m->mem, c->memory_file, c->memory_bytes, e);
+	else
+		r = gmem_create(&m->mem, c->memory_bytes, c->memory_kind, e);
+	if (r == 0)
+		r = machine_traits_read(m, e);
 	if (r == 0)
 		r = give_memory(m, e);
 	if (r == 0)
-		r = cpuid_read(m->kvm, c->plain_fpu, &m->cpuid, e);
+		r = cpuid_read(m->kvm, c->cpu, c->plain_fpu, &m->cpuid, e);
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		r = vcpu_create(m, i, e);
 	return r;
@@ -193,7 +198,8 @@ int machine_create(struct machine *m, const struct machine_config *c, struct err
 	for (unsigned i = 0; i < c->cpus; i++)
 		m->vcpus[i].fd = -1;
 	m->console = c->console;
-	m->console_arg = c->arg;
+	m->guard = c->guard;
+	m->arg = c->arg;
 	serial_init(&m->serial, console_byte, raise_serial, m);
 	i8042_init(&m->keyboard, raise_keyboard, m);
 	r = make_vm(m, c, e);
@@ -212,6 +218,11 @@ struct machine_device *machine_place(struct machine *m, unsigned i)
 void machine_raise(void *arg)
 {
 	ring(((struct machine_device *)arg)->line);
+}
+
+static void kick_later(struct vdev *dev, unsigned q)
+{
+	ring(((struct machine_device *)dev->raise_arg)->kicks[q].fd);
 }
 
 static void on_kick(void *arg, uint32_t events)
@@ -257,6 +268,7 @@ int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
 		.line = -1 };
 	for (unsigned q = 0; q < VDEV_QUEUES_MAX; q++)
 		d->kicks[q] = (struct machine_kick){ .device = d, .fd = -1, .watch.fd = -1 };
+	dev->later = kick_later;
 	m->device_count++; /* machine_done() closes what there is */
 	r = make_line(m, d->gsi, &d->line, e);
 	for (unsigned q = 0; r == 0 && q < dev->ops->queues; q++)
@@ -327,6 +339,13 @@ int machine_arm(struct machine *m, struct err *e)
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		if (!m->vcpus[i].has_thread)
 			r = vcpu_start(&m->vcpus[i], e);
+	pthread_mutex_lock(&m->lock);
+	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
+		while (!m->vcpus[i].guarded)
+			pthread_cond_wait(&m->changed, &m->lock);
+	if (r == 0 && m->end != MACHINE_RUNS)
+		r = err_say(e, EIO, "%s", m->why);
+	pthread_mutex_unlock(&m->lock);
 	return r;
 }
 
@@ -345,16 +364,14 @@ int machine_run(struct machine *m, struct err *e)
 	return r;
 }
 
-int machine_pause(struct machine *m, struct err *e)
+int machine_halt(struct machine *m, struct err *e)
 {
 	int r = 0;
 
-	pthread_mutex_lock(&m->lock);
 	m->go = false;
 	wait_for_cpus(m, VCPU_PAUSED);
 	if (m->end != MACHINE_RUNS)
 		r = err_say(e, ESRCH, "the machine is over: %s", m->why);
-	pthread_mutex_unlock(&m->lock);
 	/* The guest's watchdog must not count the time; a guest without kvmclock has none. */
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		if (ioctl(m->vcpus[i].fd, KVM_KVMCLOCK_CTRL, 0) < 0 && errno != EINVAL)
@@ -362,11 +379,26 @@ int machine_pause(struct machine *m, struct err *e)
 	return r;
 }
 
+int machine_pause(struct machine *m, struct err *e)
+{
+	int r;
+
+	pthread_mutex_lock(&m->lock);
+	r = machine_halt(m, e);
+	pthread_mutex_unlock(&m->lock);
+	return r;
+}
+
+void machine_go_on(struct machine *m)
+{
+	m->go = true;
+	pthread_cond_broadcast(&m->changed);
+}
+
 void machine_resume(struct machine *m)
 {
 	pthread_mutex_lock(&m->lock);
-	m->go = true;
-	pthread_cond_broadcast(&m->changed);
+	machine_go_on(m);
 	pthread_mutex_unlock(&m->lock);
 }
 

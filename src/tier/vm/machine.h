@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "tier/vm/boot/boot.h"
+#include "tier/vm/cputemplate.h"
 #include "tier/vm/watches.h"
 #include "tier/vm/gmem.h"
 #include "tier/vm/i8042.h"
@@ -30,6 +31,7 @@ struct vcpu {
 	pthread_t thread;
 	bool has_thread;
 	enum vcpu_state state; /* under the machine's lock */
+	bool guarded;          /* its thread has done what it must before the guest runs */
 	bool half_done;        /* an exit whose second half the next run has to do */
 };
 
@@ -43,6 +45,15 @@ enum machine_end {
 	MACHINE_OFF,     /* the guest switched itself off, or was asked to stop */
 	MACHINE_CRASHED, /* a triple fault, or an exit that makes no sense */
 	MACHINE_FAILED,  /* KVM refused */
+};
+
+/* What this KVM can tell of a CPU; found out while /dev/kvm is still open. */
+enum { MACHINE_MSRS_MAX = 256 };
+struct machine_traits {
+	uint32_t msrs[MACHINE_MSRS_MAX];
+	unsigned msr_count;
+	unsigned xsave_bytes; /* 0: it cannot */
+	bool xcrs, debugregs;
 };
 
 /* A device in its place. */
@@ -65,6 +76,8 @@ struct machine {
 	struct vcpu *vcpus;
 	size_t run_bytes;
 	struct kvm_cpuid2 *cpuid; /* what KVM offers, masked; per CPU details are filled in later */
+	struct machine_traits traits;
+	bool logs_dirty; /* KVM notes which pages the guest writes */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* a vCPU's state did */
@@ -75,7 +88,8 @@ struct machine {
 	struct machine_exits exits;
 
 	void (*console)(void *arg, uint8_t byte);
-	void *console_arg;
+	int (*guard)(void *arg, struct err *e);
+	void *arg;
 	struct serial serial;
 	struct i8042 keyboard;
 	int serial_line, keyboard_line, genid_line;
@@ -90,10 +104,15 @@ struct machine_config {
 	int kvm; /* an open /dev/kvm; borrowed */
 	uint64_t memory_bytes;
 	enum gmem_kind memory_kind;
+	/* With GMEM_COPY: a file of memory_bytes, mapped privately; borrowed, never to change. */
+	int memory_file;
 	unsigned cpus;
+	enum cpu_template cpu;
 	bool plain_fpu; /* hide XSAVE and what needs it: for emulators that get it wrong */
 	/* A byte on the console; must not block. NULL: dropped. */
 	void (*console)(void *arg, uint8_t byte);
+	/* The first that each vCPU's thread does: lock itself up. NULL: nothing. */
+	int (*guard)(void *arg, struct err *e);
 	void *arg;
 };
 
@@ -107,7 +126,8 @@ void machine_raise(void *arg);
 struct machine_device *machine_place(struct machine *m, unsigned i);
 /* Loads the kernel and sets the first CPU; fills in the request's devices and CPUs. */
 int machine_boot(struct machine *m, struct boot_request *q, struct err *e);
-/* Makes the vCPUs' threads, which wait; so that a filter that makes none can be loaded. */
+/* Makes the vCPUs' threads, which guard themselves and wait; so that a filter that makes none can
+ * be loaded. */
 int machine_arm(struct machine *m, struct err *e);
 /* Starts the vCPUs and serves the devices until the machine ends; its exit tells in m->end. */
 int machine_run(struct machine *m, struct err *e);
@@ -115,7 +135,10 @@ int machine_run(struct machine *m, struct err *e);
 void machine_stop(struct machine *m);
 /* Kicks every vCPU out of the guest and waits until each stands still, with no exit half done. */
 int machine_pause(struct machine *m, struct err *e);
+/* The same under the machine's lock: for the device thread. */
+int machine_halt(struct machine *m, struct err *e);
 void machine_resume(struct machine *m);
+void machine_go_on(struct machine *m); /* under the lock */
 void machine_done(struct machine *m);
 
 /* vcpu.c */
@@ -124,8 +147,23 @@ int vcpu_start(struct vcpu *v, struct err *e); /* its thread; it waits for m->go
 void vcpu_kick(struct vcpu *v);
 void vcpu_done(struct vcpu *v);
 int vcpu_set_boot(struct vcpu *v, const struct boot_cpu *cpu, struct err *e);
+/*
+ * vstate.c: all of a machine but its memory, written down and read back. It stands still, under its
+ * lock or before its first run. A machine that could not be loaded must not run.
+ */
+struct vwalk;
+int machine_traits_read(struct machine *m, struct err *e);
+int machine_save(struct machine *m, struct vwalk *w, struct err *e);
+/* Into one that was made with the same memory, CPUs and devices. It has a new generation id, its
+ * interrupts that were due are raised, and its devices have looked at their queues. */
+int machine_load(struct machine *m, const void *data, size_t len, struct err *e);
+/* KVM's notes of written pages, on; and those since the last time, added to m->mem.dirty. */
+int machine_log_dirty(struct machine *m, struct err *e);
+int machine_collect_dirty(struct machine *m, struct err *e);
+
 /* cpuid.c: what CPU @index of @count sees, made from what KVM offers. */
-int cpuid_read(int kvm, bool plain_fpu, struct kvm_cpuid2 **ret, struct err *e);
+int cpuid_read(int kvm, enum cpu_template template, bool plain_fpu, struct kvm_cpuid2 **ret,
+	struct err *e);
 int cpuid_set(
 	int vcpu, const struct kvm_cpuid2 *offered, unsigned index, unsigned count, struct err *e);
 /* bus.c: an access of the guest. False: the guest asked for the end. */

@@ -24,9 +24,13 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "proto/keeper.h"
 #include "tier/vm/console.h"
+#include "tier/vm/control.h"
 #include "tier/vm/machine.h"
+#include "tier/vm/virtio/balloon.h"
 #include "tier/vm/virtio/block.h"
+#include "tier/vm/virtio/net.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
 #include "tier/vm/vm.h"
@@ -37,11 +41,15 @@ struct monitor {
 	struct vmbox *v;
 	struct trail *trail;
 	struct machine machine;
-	struct disk disk;
-	struct block block;
+	struct disk disk, mount_disks[VM_MOUNTS_MAX];
+	struct block block, mount_blocks[VM_MOUNTS_MAX];
 	struct rng rng;
 	struct vsock vsock;
+	struct balloon balloon;
+	struct net net;
 	int channel; /* -1: the agent has it */
+	int keeper;  /* the same */
+	struct control control;
 	bool ready;
 	struct console console;
 };
@@ -68,12 +76,20 @@ static void on_console(void *arg, uint8_t byte)
 	console_byte(&((struct monitor *)arg)->console, byte);
 }
 
-/* The agent calls, once. Nothing else of the host has a port. */
+static int guard_cpu(void *arg, struct err *e)
+{
+	(void)arg;
+	return filter_load(FILTER_CPU, e);
+}
+
+/* The agent calls, once on each of two ports. Nothing else of the host has one. */
 static int on_dial(void *arg, uint32_t port)
 {
 	struct monitor *m = arg;
 	struct err e = { 0 };
 
+	if (port == KEEPER_PORT && m->keeper >= 0)
+		return take_fd(&m->keeper);
 	if (port != VM_AGENT_PORT || m->channel < 0)
 		return -ECONNREFUSED;
 	if (box_send_ready(m->channel, -1, -1, &e) < 0)
@@ -104,14 +120,48 @@ static struct machine_device *next_place(struct monitor *m)
 	return machine_place(&m->machine, m->machine.device_count);
 }
 
+/* After the root, so that theirs are the later names; ward-init goes by the ids. */
+static void add_mounts(struct monitor *m)
+{
+	struct err e = { 0 };
+	char id[BLOCK_ID_BYTES];
+
+	for (unsigned i = 0; i < VM_MOUNTS_MAX && m->v->mounts[i] >= 0; i++) {
+		must(m, disk_open(&m->mount_disks[i], m->v->mounts[i], -1, true, &e), &e);
+		must(m, str_fmt(id, sizeof(id), "mount%u", i), &e);
+		block_init(&m->mount_blocks[i], &m->mount_disks[i], id, false, &m->machine.mem,
+			machine_raise, next_place(m));
+		add_device(m, &m->mount_blocks[i].dev);
+	}
+}
+
+static void add_card(struct monitor *m)
+{
+	uint8_t mac[NET_MAC_BYTES];
+	struct err e = { 0 };
+
+	tap_mac(m->v->box.plan->id, mac);
+	must(m,
+		net_init(&m->net, m->v->tap, mac, &m->machine.events, &m->machine.mem,
+			machine_raise, next_place(m), &e),
+		&e);
+	add_device(m, &m->net.dev);
+}
+
 static void make_machine(struct monitor *m)
 {
 	const struct plan *plan = m->v->box.plan;
+	bool copy = m->v->state != NULL;
 	struct machine_config c = { .kvm = m->v->kvm,
-		.memory_bytes = plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
-		.cpus = cpus_of(plan),
+		.memory_bytes = copy ? m->v->from.memory_bytes
+				     : plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
+		.memory_kind = copy ? GMEM_COPY : GMEM_ANON,
+		.memory_file = copy ? plan->from->memory : -1,
+		.cpus = copy ? m->v->from.cpus : cpus_of(plan),
+		.cpu = m->v->cpu,
 		.plain_fpu = m->v->plain_fpu,
 		.console = on_console,
+		.guard = guard_cpu,
 		.arg = m };
 	struct gmem *mem = &m->machine.mem;
 	struct err e = { 0 };
@@ -119,12 +169,22 @@ static void make_machine(struct monitor *m)
 	must(m, machine_create(&m->machine, &c, &e), &e);
 	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
 	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
+	if (plan->limits.io_bytes_s || plan->limits.io_ops_s)
+		must(m,
+			block_limit(&m->block, plan->limits.io_bytes_s, plan->limits.io_ops_s,
+				&m->machine.events, &e),
+			&e);
 	add_device(m, &m->block.dev);
 	rng_init(&m->rng, mem, machine_raise, next_place(m));
 	add_device(m, &m->rng.dev);
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
 	add_device(m, &m->vsock.dev);
+	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
+	add_device(m, &m->balloon.dev);
+	add_mounts(m);
+	if (m->v->tap >= 0)
+		add_card(m);
 }
 
 static void load_guest(struct monitor *m)
@@ -139,9 +199,14 @@ static void load_guest(struct monitor *m)
 	struct err e = { 0 };
 	int r = str_fmt(line, sizeof(line),
 		"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable i8042.noaux "
-		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.host=%s",
-		(unsigned long long)plan->limits.disk_bytes, plan->hostname);
+		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.pids=%u "
+		"ward.host=%s",
+		(unsigned long long)plan->limits.disk_bytes, plan->limits.pids, plan->hostname);
+	size_t len = strlen(line);
 
+	if (r == 0 && plan->tap)
+		r = str_fmt(line + len, sizeof(line) - len, " ward.net=%s",
+			plan->tap_addr ? plan->tap_addr : "up");
 	if (r < 0)
 		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);
 	must(m, machine_boot(&m->machine, &q, &e), &e);
@@ -221,9 +286,16 @@ static int limit(struct err *e)
 /* What it does not need any more. */
 static void close_rest(struct monitor *m)
 {
+	const struct snap *from = m->v->box.plan->from;
+
 	close(m->v->kvm);
 	close(m->v->kernel);
 	close(m->v->initrd);
+	if (from) {
+		close(from->state);
+		close(from->memory);
+		close(from->disk);
+	}
 	for (int i = 0; i < 3; i++)
 		close(i);
 }
@@ -243,8 +315,19 @@ static void lock_down(struct monitor *m)
 	must(m, drop_privileges(m->v->box.plan, &e), &e);
 }
 
-void monitor_main(struct vmbox *v, int channel)
+/* Jailed already: what the state says is as hostile as the guest that it was. */
+static void load_state(struct monitor *m)
 {
+	struct err e = { 0 };
+
+	must(m, machine_load(&m->machine, m->v->state, m->v->from.body_bytes, &e), &e);
+	/* The other ends of its connections are another machine's. */
+	vsock_drop_all(&m->vsock, true);
+}
+
+void monitor_main(struct box *box, int channel)
+{
+	struct vmbox *v = (struct vmbox *)box;
 	struct monitor *m = calloc(1, sizeof(*m));
 	struct err e = { 0 };
 
@@ -253,17 +336,27 @@ void monitor_main(struct vmbox *v, int channel)
 	m->v = v;
 	m->trail = (struct trail *)v->box.shared;
 	m->channel = channel;
+	m->keeper = v->keeper_end;
+	close(v->keeper);
+	close(v->control);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	trail_begin(m->trail, STEP_ATTACH);
 	must(m, enter_cgroups(v, &e), &e);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
-	load_guest(m);
+	must(m,
+		control_init(&m->control, &m->machine, v->control_end,
+			v->state ? v->box.plan->from->memory : -1, &e),
+		&e);
+	if (!v->state)
+		load_guest(m);
 	lock_down(m);
+	if (v->state)
+		load_state(m);
 	box_forget_arguments(v->box.plan);
 	trail_begin(m->trail, STEP_SECCOMP);
 	must(m, machine_arm(&m->machine, &e), &e);
-	must(m, filter_load(&e), &e);
+	must(m, filter_load(FILTER_DEVICES, &e), &e);
 	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
 	if (!m->ready)

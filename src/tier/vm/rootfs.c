@@ -25,7 +25,8 @@
 #include "host/tree.h"
 #include "tier/vm/vm.h"
 
-enum { KEY_BYTES = 16, STATUS_MAX = 125 };
+enum { KEY_BYTES = ROOTFS_KEY_BYTES / 2, STATUS_TOO_LARGE = 3, STATUS_MAX = 125 };
+#define IMAGE_KIB_MAX (64ull << 20) /* 64 GiB of files */
 
 /* The host's own folders that are part of its template. */
 static const char *const host_dirs[] = { "usr", "opt", "bin", "sbin", "lib", "lib32", "lib64",
@@ -66,14 +67,13 @@ static void make_key(const struct plan_root *root, char ret[2 * KEY_BYTES + 1])
 }
 
 /* In the child, with mounts of its own: all layers, and the host's folders, at @at. */
-static int assemble(const struct plan_root *root, const char *at)
+static int assemble(const void *arg, const char *at)
 {
+	const struct plan_root *root = &((const struct plan *)arg)->root;
 	own_buf struct buf lowers;
 	char to[WARD_PATH_MAX], from[64];
 
 	buf_init(&lowers, 64 * 1024);
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return -errno;
 	buf_add_str(&lowers, "lowerdir=");
 	for (unsigned i = 0; i < root->layer_count; i++)
 		buf_add_fmt(&lowers, "%s%s", i ? ":" : "", root->layers[i]);
@@ -106,22 +106,28 @@ static void exec_make(const char *at, const char *image)
 {
 	static const char script[] =
 		"set -e; kb=$(du -xsk --apparent-size \"$1\" $(for d in usr opt bin sbin lib lib32 "
-		"lib64 libx32; do if [ -d \"$1/$d\" ] && [ ! -L \"$1/$d\" ]; then echo \"$1/$d\"; "
-		"fi; done) | awk '{s+=$1} END {print s}'); n=$(find \"$1\" | wc -l); "
+		"lib64 libx32 dir file; do if [ -e \"$1/$d\" ] && [ ! -L \"$1/$d\" ]; then echo "
+		"\"$1/$d\"; "
+		"fi; done) | awk '{s+=$1} END {print s}'); "
+		"[ \"$kb\" -le \"$3\" ] || exit 3; n=$(find \"$1\" | wc -l); "
 		"truncate -s $(( (kb * 5 / 4 + n * 2 + 65536) * 1024 )) \"$2\"; "
 		"exec mkfs.ext4 -q -F -m 0 -O ^has_journal,^resize_inode -N $(( n + n / 8 + 4096 "
 		")) "
 		"-E lazy_itable_init=0 -d \"$1\" \"$2\"";
 
-	execl("/bin/sh", "sh", "-c", script, "sh", at, image, (char *)NULL);
+	char most[24];
+
+	str_fmt(most, sizeof(most), "%llu", (unsigned long long)IMAGE_KIB_MAX);
+	execl("/bin/sh", "sh", "-c", script, "sh", at, image, most, (char *)NULL);
 	_exit(STATUS_MAX);
 }
 
-static int build(const struct plan *plan, const char *image, struct err *e)
+int image_make(const struct plan *plan, const char *image, image_fill_fn *fill, const void *arg,
+	const char *what, struct err *e)
 {
 	char at[WARD_PATH_MAX];
 	pid_t pid;
-	int status, r = str_fmt(at, sizeof(at), "%s.root", image);
+	int status, r = str_fmt(at, sizeof(at), "%s/images/.%d", plan->state_dir, (int)getpid());
 
 	if (r < 0)
 		return err_say(e, -r, "the state directory's path is too long");
@@ -129,7 +135,8 @@ static int build(const struct plan *plan, const char *image, struct err *e)
 		return err_set(e, errno, "making %s", at);
 	pid = fork();
 	if (pid == 0) {
-		if (unshare(CLONE_NEWNS) < 0 || assemble(&plan->root, at) < 0)
+		if (unshare(CLONE_NEWNS) < 0 ||
+			mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || fill(arg, at) < 0)
 			_exit(1);
 		exec_make(at, image);
 	}
@@ -139,18 +146,35 @@ static int build(const struct plan *plan, const char *image, struct err *e)
 	rmdir(at);
 	if (pid < 0)
 		return err_set(e, errno, "starting mkfs.ext4");
-	if (!WIFEXITED(status) || WEXITSTATUS(status)) {
-		unlink(image);
-		return err_say(e, EIO,
-			"making an image of template '%s' failed (mkfs.ext4 is in e2fsprogs)",
-			plan->root.name);
-	}
+	if (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_TOO_LARGE)
+		return err_say(e, EFBIG, "an image of %s would have more than %llu GiB", what,
+			(unsigned long long)IMAGE_KIB_MAX >> 20);
+	if (!WIFEXITED(status) || WEXITSTATUS(status))
+		return err_say(
+			e, EIO, "making an image of %s failed (mkfs.ext4 is in e2fsprogs)", what);
 	return 0;
 }
 
-int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e)
+int rootfs_reopen(const char *state_dir, const char *key, int *ret_fd, struct err *e)
 {
-	char key[2 * KEY_BYTES + 1], dir[WARD_PATH_MAX], path[WARD_PATH_MAX], part[WARD_PATH_MAX];
+	char path[WARD_PATH_MAX];
+	int fd;
+
+	if (strlen(key) != 2 * KEY_BYTES || strspn(key, "0123456789abcdef") != 2 * KEY_BYTES)
+		return err_say(e, EINVAL, "the snapshot names no image");
+	if (str_fmt(path, sizeof(path), "%s/images/%s.ext4", state_dir, key) < 0)
+		return err_say(e, ENAMETOOLONG, "the state directory's path is too long");
+	fd = host_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return err_set(e, -fd, "opening the snapshot's image %s", path);
+	*ret_fd = fd;
+	return 0;
+}
+
+int rootfs_open(const struct plan *plan, char key[ROOTFS_KEY_BYTES + 1], int *ret_fd, struct err *e)
+{
+	char dir[WARD_PATH_MAX], path[WARD_PATH_MAX], part[WARD_PATH_MAX];
+	char what[WARD_PATH_MAX];
 	int fd, r;
 
 	make_key(&plan->root, key);
@@ -161,12 +185,16 @@ int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e)
 	fd = host_open(path, O_RDONLY, 0);
 	if (fd == -ENOENT) {
 		r = tree_make(dir, 0700, e);
+		if (r == 0 && str_fmt(what, sizeof(what), "template '%s'", plan->root.name) < 0)
+			r = err_say(e, ENAMETOOLONG, "the template's name is too long");
 		if (r == 0)
-			r = build(plan, part, e);
+			r = image_make(plan, part, assemble, plan, what, e);
 		if (r == 0 && rename(part, path) < 0)
 			r = err_set(e, errno, "naming the image %s", path);
-		if (r < 0)
+		if (r < 0) {
+			unlink(part);
 			return r;
+		}
 		fd = host_open(path, O_RDONLY, 0);
 	}
 	if (fd < 0)

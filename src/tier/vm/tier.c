@@ -7,22 +7,29 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 #include <linux/sched.h>
 
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/first.h"
+#include "tier/vm/gmem.h"
 #include "tier/vm/vm.h"
 
 static struct vmbox *vm_of(struct box *box)
 {
 	return (struct vmbox *)box;
+}
+
+static void close_if(int fd)
+{
+	if (fd >= 0)
+		close(fd);
 }
 
 static int open_kvm(int *ret, struct err *e)
@@ -56,6 +63,19 @@ static int vm_ready(const char *state_dir, struct err *e)
 	return r < 0 ? r : kernel_open(dir, &kernel, e);
 }
 
+static int vm_prove(const char *state_dir, unsigned timeout_ms, struct err *e)
+{
+	char dir[WARD_PATH_MAX];
+	own_fd int kvm = -1;
+	int r = kernel_dir(state_dir, dir, e);
+
+	if (r == 0)
+		r = open_kvm(&kvm, e);
+	if (r == 0)
+		r = vm_trial(dir, kvm, timeout_ms, e);
+	return r < 0 ? err_wrap(e, r, "the default guest kernel") : 0;
+}
+
 /* A guest reaches none of them; what its monitor may still ask for is the filter's list. */
 static void vm_calls(unsigned *ret_guest, unsigned *ret_own)
 {
@@ -65,73 +85,99 @@ static void vm_calls(unsigned *ret_guest, unsigned *ret_own)
 
 static void vm_stop(struct box *box);
 
+static int open_kernel(struct vmbox *v, struct err *e)
+{
+	int r = kernel_dir(v->box.plan->state_dir, v->kernel_dir, e);
+
+	if (r == 0)
+		r = kernel_open(v->kernel_dir, &v->kernel, e);
+	if (r == 0)
+		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+	return r;
+}
+
+/* A copy has the memory and the CPUs of what it goes on from. */
+static int read_snapshot(struct vmbox *v, struct err *e)
+{
+	const struct plan_limits *limits = &v->box.plan->limits;
+	int r = snapfile_read(v->box.plan->from, &v->from, &v->state, e);
+
+	if (r < 0)
+		return r;
+	if (limits->memory_asked &&
+		limits->memory_bytes / GMEM_PAGE * GMEM_PAGE != v->from.memory_bytes)
+		return err_say(e, EINVAL,
+			"the snapshot has %llu MiB of memory, and a copy cannot have another size",
+			(unsigned long long)(v->from.memory_bytes >> 20));
+	v->outer.limits.memory_bytes = v->from.memory_bytes + VM_MONITOR_MEMORY;
+	return 0;
+}
+
 static int vm_prepare(
 	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
-	struct vmbox *v = calloc(1, sizeof(*v));
+	struct vmbox *v;
 	int r;
 
+	if (plan->keep)
+		return err_say(e, EOPNOTSUPP,
+			"--keep is not supported by the vm tier: what a machine wrote ends with "
+			"it; use "
+			"--tier container");
+	v = calloc(1, sizeof(*v));
 	if (!v)
 		return err_set(e, ENOMEM, "preparing the sandbox");
 	box_init(&v->box, &tier_vm, plan);
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = -1;
+	v->kvm = v->kernel = v->initrd = v->root = v->tap = -1;
+	v->control = v->keeper = v->control_end = v->keeper_end = -1;
+	memset(v->mounts, -1, sizeof(v->mounts));
 	v->outer = *plan;
 	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
 	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
 	trail_begin(trail, STEP_CGROUP);
-	r = cgroup_plan(&v->cg, &v->outer, e);
+	r = plan->from ? read_snapshot(v, e) : 0;
+	if (r == 0)
+		r = cgroup_plan(&v->cg, &v->outer, e);
 	if (r == 0)
 		r = open_kvm(&v->kvm, e);
-	if (r == 0)
-		r = kernel_dir(plan->state_dir, v->kernel_dir, e);
-	if (r == 0)
-		r = kernel_open(v->kernel_dir, &v->kernel, e);
-	if (r == 0)
-		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+	if (r == 0 && !plan->from)
+		r = open_kernel(v, e);
+	if (r == 0 && plan->cpu_template && cpu_template_find(plan->cpu_template, &v->cpu) < 0)
+		r = err_say(e, EINVAL, "there is no CPU template '%s'", plan->cpu_template);
 	if (r < 0) {
 		vm_stop(&v->box);
 		return r;
 	}
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (v->cg.path[i][0])
-			box_add_undo(&v->box, UNDO_CGROUP, v->cg.path[i], NULL);
+	first_list_cgroups(&v->box, &v->cg);
 	*ret_box = &v->box;
 	return 0;
 }
 
 static int clone_monitor(struct vmbox *v, struct err *e)
 {
-	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_PIDFD,
-		.pidfd = (uintptr_t)&v->box.fds.pidfd,
-		.exit_signal = SIGCHLD,
-	};
-	int channel[2], r;
-	pid_t pid;
+	int control[2] = { -1, -1 }, keeper[2] = { -1, -1 }, room = VM_CONTROL_ROOM;
+	int r = host_socketpair(SOCK_STREAM, keeper);
 
-	v->box.shared = box_share_trail(e);
-	if (!v->box.shared)
-		return -e->code;
-	r = host_socketpair(SOCK_STREAM, channel);
+	if (r == 0)
+		r = host_socketpair(SOCK_SEQPACKET, control);
+	v->keeper = keeper[0];
+	v->control = control[0];
+	v->keeper_end = keeper[1];
+	v->control_end = control[1];
+	/* A snapshot is many messages: so that the two need not take turns for each. Who may not
+	 * have that much room gets what there is. */
+	if (r == 0 && setsockopt(control[1], SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof(room)) < 0)
+		setsockopt(control[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	v->box.fds.channel = channel[0];
-	if (v->cg.kind == CGROUP_V2) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)v->cg.dir[0];
-	}
-	pid = host_clone3(&args);
-	if (pid == 0) {
-		close(channel[0]);
-		monitor_main(v, channel[1]);
-	}
-	close(channel[1]);
-	if (pid < 0)
-		return err_set(e, -pid, "starting the monitor");
-	v->box.pid = pid;
-	return 0;
+		r = err_set(e, -r, "making the monitor's sockets");
+	else
+		r = first_clone(
+			&v->box, &v->cg, CLONE_NEWPID, monitor_main, "starting the monitor", e);
+	close_if(take_fd(&v->keeper_end));
+	close_if(take_fd(&v->control_end));
+	return r;
 }
 
 static int vm_start(struct box *box, struct trail *trail, struct err *e)
@@ -139,35 +185,40 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	struct vmbox *v = vm_of(box);
 	int r;
 
-	if (box->plan->mount_count)
-		return err_say(e, EOPNOTSUPP, "--mount is not offered at the vm tier");
+	r = mounts_check(box->plan, e);
+	if (r < 0)
+		return r;
 	trail_begin(trail, STEP_CGROUP);
 	r = cgroup_make(&v->cg, &v->outer, e);
 	if (r < 0)
 		return r;
 	box->fds.oom = take_fd(&v->cg.oom);
 	trail_begin(trail, STEP_TREE);
-	r = rootfs_open(box->plan, &v->root, e);
-	if (r == 0)
-		r = initramfs_make(v->kernel_dir, &v->initrd, e);
+	if (v->state && (box->plan->mount_count || box->plan->tap))
+		return err_say(e, EOPNOTSUPP,
+			"what goes on from a snapshot takes no --mount and no --tap");
+	if (v->state) {
+		memcpy(v->image, v->from.image, sizeof(v->image));
+		r = rootfs_reopen(box->plan->state_dir, v->image, &v->root, e);
+	} else {
+		r = rootfs_open(box->plan, v->image, &v->root, e);
+		if (r == 0)
+			r = mounts_open(box->plan, v->mounts, e);
+		if (r == 0)
+			r = initramfs_make(v->kernel_dir, box->plan, &v->initrd, e);
+	}
+	if (r == 0 && box->plan->tap)
+		r = tap_open(box->plan->tap, &v->tap, e);
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
-	return clone_monitor(v, e);
+	r = clone_monitor(v, e);
+	return r == 0 && v->state ? steer_renew(v, e) : r;
 }
 
 static void vm_kill(struct box *box)
 {
-	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
-
-	if (!box->pid)
-		return;
-	host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	/* A process that is frozen does not die on a v1 host. */
-	if (vm_of(box)->paused)
-		cgroup_thaw(&vm_of(box)->cg, NULL);
-	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-		;
+	first_kill(box, NULL);
 }
 
 static void vm_measure(struct box *box, struct usage *usage)
@@ -175,49 +226,42 @@ static void vm_measure(struct box *box, struct usage *usage)
 	cgroup_usage(&vm_of(box)->cg, box->plan->report, usage);
 }
 
-static void close_if(int fd)
-{
-	if (fd >= 0)
-		close(fd);
-}
-
 static void vm_stop(struct box *box)
 {
 	struct vmbox *v = vm_of(box);
-	struct usage unused;
-	int status;
 
-	if (box->pid) {
-		vm_kill(box);
-		box_reap(box, &status, &unused);
-	}
-	cgroup_drop(&v->cg);
+	vm_kill(box);
+	first_reap(box);
+	if (!cgroup_drop(&v->cg))
+		box_left(box);
 	close_if(v->kvm);
 	close_if(v->kernel);
 	close_if(v->initrd);
 	close_if(v->root);
+	close_if(v->control);
+	close_if(v->keeper);
+	free(v->state);
+	for (int i = 0; i < VM_MOUNTS_MAX; i++)
+		close_if(v->mounts[i]);
+	close_if(v->tap);
 	box_done(box);
 	free(v);
 }
 
 static int vm_pause(struct box *box, void (*meanwhile)(void *arg), void *arg, struct err *e)
 {
-	int r = cgroup_freeze(&vm_of(box)->cg, meanwhile, arg, e);
-
-	if (r < 0)
-		return r;
-	vm_of(box)->paused = true;
-	cgroup_reclaim(&vm_of(box)->cg);
-	return 0;
+	return steer_pause(vm_of(box), meanwhile, arg, e);
 }
 
 static int vm_resume(struct box *box, struct err *e)
 {
-	int r = cgroup_thaw(&vm_of(box)->cg, e);
+	return steer_resume(vm_of(box), e);
+}
 
-	if (r == 0)
-		vm_of(box)->paused = false;
-	return r;
+static int vm_snapshot(struct box *box, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	return steer_snapshot(vm_of(box), into, flags, meanwhile, arg, e);
 }
 
 static int vm_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
@@ -240,6 +284,7 @@ const struct tier_ops tier_vm = {
 	.wall = WALL_VM,
 	.probe = vm_probe,
 	.ready = vm_ready,
+	.prove = vm_prove,
 	.calls = vm_calls,
 	.prepare = vm_prepare,
 	.start = vm_start,
@@ -247,6 +292,7 @@ const struct tier_ops tier_vm = {
 	.measure = vm_measure,
 	.pause = vm_pause,
 	.resume = vm_resume,
+	.snapshot = vm_snapshot,
 	.set_limits = vm_set_limits,
 	.usage_now = vm_usage_now,
 	.stop = vm_stop,

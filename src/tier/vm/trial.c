@@ -27,6 +27,12 @@
 
 enum { TRIAL_MEMORY_MIB = 256 };
 
+/* What is booted; open while it lasts. */
+struct question {
+	int kvm, kernel, initrd;
+	bool plain_fpu;
+};
+
 struct trial {
 	struct machine machine;
 	struct vsock vsock;
@@ -51,7 +57,7 @@ static int on_dial(void *arg, uint32_t port)
 }
 
 /* In a child: 0 when the guest called. */
-static int boot(const struct vm_trial *q, struct err *e)
+static int boot(const struct question *q, struct err *e)
 {
 	struct trial *t = calloc(1, sizeof(*t)); /* the child's end frees it */
 	struct machine_config c = { .kvm = q->kvm,
@@ -85,7 +91,8 @@ static int boot(const struct vm_trial *q, struct err *e)
 	return r;
 }
 
-int vm_trial(const struct vm_trial *q, struct err *e)
+/* In a process of its own, which is ended whatever it does. */
+static int ask(const struct question *q, unsigned timeout_ms, struct err *e)
 {
 	int pipe[2], status = 0, r = host_pipe(pipe);
 	struct pollfd wait;
@@ -107,10 +114,10 @@ int vm_trial(const struct vm_trial *q, struct err *e)
 	wait = (struct pollfd){ .fd = pipe[0], .events = POLLIN };
 	if (pid < 0)
 		r = err_set(e, errno, "forking for the trial");
-	else if (poll(&wait, 1, (int)q->timeout_ms) <= 0)
+	else if (poll(&wait, 1, (int)timeout_ms) <= 0)
 		r = err_say(e, ETIMEDOUT,
 			"the guest did not come up within %u s on this host's KVM",
-			q->timeout_ms / 1000);
+			timeout_ms / 1000);
 	else if (read(pipe[0], e, sizeof(*e)) != (ssize_t)sizeof(*e))
 		r = err_say(e, EIO, "the trial machine crashed");
 	else
@@ -122,4 +129,21 @@ int vm_trial(const struct vm_trial *q, struct err *e)
 			;
 	}
 	return r;
+}
+
+int vm_trial(const char *dir, int kvm, unsigned timeout_ms, struct err *e)
+{
+	own_fd int kernel = -1, initrd = -1;
+	struct question q = { .kvm = kvm };
+	int r = kernel_open(dir, &kernel, e);
+
+	if (r == 0)
+		r = kernel_cpu_template(dir, &q.plain_fpu, e);
+	if (r == 0)
+		r = initramfs_make(dir, NULL, &initrd, e);
+	if (r < 0)
+		return r;
+	q.kernel = kernel;
+	q.initrd = initrd;
+	return ask(&q, timeout_ms, e);
 }

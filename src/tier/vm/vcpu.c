@@ -241,14 +241,16 @@ static int enter(struct vcpu *v)
 	return r < 0 ? -errno : 0;
 }
 
-/* Under the lock: no exit is left half done. */
+/* Under the lock: no exit is left half done. One instruction can make several: an access that is
+ * cut in two, a string to a port. */
 static void settle(struct vcpu *v)
 {
-	if (!v->half_done)
-		return;
-	__atomic_store_n(&v->run->immediate_exit, 1, __ATOMIC_SEQ_CST);
-	enter(v);
-	v->half_done = false;
+	while (v->half_done && v->machine->end == MACHINE_RUNS) {
+		__atomic_store_n(&v->run->immediate_exit, 1, __ATOMIC_SEQ_CST);
+		v->half_done = false;
+		if (enter(v) == 0)
+			do_exit(v);
+	}
 }
 
 /* Under the lock. Waits for leave to run; false: the machine is over. */
@@ -276,7 +278,14 @@ static void *vcpu_main(void *arg)
 	struct vcpu *v = arg;
 	struct machine *m = v->machine;
 
+	struct err e = { 0 };
+	int failed = m->guard ? m->guard(m->arg, &e) : 0;
+
 	pthread_mutex_lock(&m->lock);
+	if (failed < 0)
+		end_machine(m, MACHINE_FAILED, e.msg, v->index);
+	v->guarded = true;
+	pthread_cond_broadcast(&m->changed);
 	while (wait_to_run(v)) {
 		int r;
 

@@ -2,28 +2,48 @@
 #ifndef WARD_TIER_VM_VM_H
 #define WARD_TIER_VM_VM_H
 
+#include <linux/filter.h>
+
+#include "base/buf.h"
 #include "base/limits.h"
 #include "tier/cgroup.h"
 #include "tier/tier_impl.h"
+#include "tier/vm/cputemplate.h"
+#include "tier/vm/snapfile.h"
+
+enum {
+	VM_AGENT_PORT = 1024, /* of the host, where the guest's agent calls */
+	VM_CID = 3,
+	VM_MOUNTS_MAX = 8,            /* each is a disk */
+	VM_CPUS_MAX = 8,              /* when nobody says how many */
+	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
+	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
+	VM_CONTROL_ROOM = 2 << 20,    /* bytes of a snapshot on their way to ward */
+};
 
 /* The vm tier's own state, on ward's side. */
 struct vmbox {
 	struct box box; /* first */
 	struct cgroup cg;
-	bool paused;       /* every process is frozen */
-	struct plan outer; /* the plan with the monitor's own needs added to its limits */
+	bool paused; /* every CPU stands still */
+	bool held;   /* and so did everything inside, by the agent's word, before that */
+	bool based;  /* the monitor notes what changes since the last snapshot */
+	bool lost;   /* the control socket makes no sense any more */
+	int control; /* to the monitor: control.h; -1: none */
+	int keeper;  /* to the agent, through the monitor: proto/keeper.h; -1: none */
+	int control_end, keeper_end; /* the monitor's ends of both, while it is being made */
+	uint32_t holds;              /* number of the last KEEPER_HOLD */
+	struct plan outer;           /* the plan with the monitor's own needs added to its limits */
 	/* What the monitor is given, open. -1: not yet. */
-	int kvm, kernel, initrd, root;
-	bool plain_fpu; /* the CPU template says so */
+	int kvm, kernel, initrd, root, mounts[VM_MOUNTS_MAX];
+	int tap; /* -1: no network card */
+	enum cpu_template cpu;
+	bool plain_fpu; /* the kernel's own template says so */
 	char kernel_dir[WARD_PATH_MAX];
-};
-
-enum {
-	VM_AGENT_PORT = 1024, /* of the host, where the guest's agent calls */
-	VM_CID = 3,
-	VM_CPUS_MAX = 8,              /* when nobody says how many */
-	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
-	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
+	char image[ROOTFS_KEY_BYTES + 1]; /* which image @root is */
+	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
+	struct snap_head from;
+	void *state; /* from.body_bytes of them; NULL: it starts */
 };
 
 /* kernel.c: the guest's kernel and what it needs to find its root, in folder @dir. */
@@ -31,25 +51,52 @@ int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e);
 int kernel_open(const char *dir, int *ret_kernel, struct err *e);
 /* The CPU template that goes with the kernel, `cpu`: one word a line. */
 int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e);
-/* An initramfs in a memory file: our init, and the kernel's modules if it has any. */
-int initramfs_make(const char *dir, int *ret_fd, struct err *e);
+/* An initramfs in a memory file: our init, the kernel's modules if it has any, the list of @plan's
+ * mounts; NULL: of none. */
+int initramfs_make(const char *dir, const struct plan *plan, int *ret_fd, struct err *e);
 
-/* trial.c: boots a kernel until its init calls. 0, or why it does not. */
-struct vm_trial {
-	int kvm, kernel, initrd; /* borrowed */
-	bool plain_fpu;
-	unsigned timeout_ms;
-};
-int vm_trial(const struct vm_trial *q, struct err *e);
+/* trial.c: boots the kernel in folder @dir until its init calls. 0, or why it does not. */
+int vm_trial(const char *dir, int kvm, unsigned timeout_ms, struct err *e);
 
 /* rootfs.c: the template as an image that many guests read. */
-int rootfs_open(const struct plan *plan, int *ret_fd, struct err *e);
+int rootfs_open(
+	const struct plan *plan, char key[ROOTFS_KEY_BYTES + 1], int *ret_fd, struct err *e);
+/* The one that a snapshot was made with, whatever the template is now. */
+int rootfs_reopen(const char *state_dir, const char *key, int *ret_fd, struct err *e);
+/* Puts what an image is made of below @at: in a process and a mount namespace of its own. */
+typedef int image_fill_fn(const void *arg, const char *at);
+/* An ext4 of it at @image, of @what for the message. What is half made stays at @image. */
+int image_make(const struct plan *plan, const char *image, image_fill_fn *fill, const void *arg,
+	const char *what, struct err *e);
 
-/* filter.c: for all threads, for good. And how many host calls it leaves. */
-int filter_load(struct err *e);
+/* mounts.c: each --mount as an image that nobody else has; -1 where there is none. */
+int mounts_check(const struct plan *plan, struct err *e);
+int mounts_open(const struct plan *plan, int ret_fds[VM_MOUNTS_MAX], struct err *e);
+/* What ward-init reads: for each "ro" or "overlay", "dir" or "file", and a path; all end in NUL. */
+int mounts_list(const struct plan *plan, struct buf *b, struct err *e);
+
+/* tap.c: the tap @name, which must be there already; and the card's address in sandbox @id. */
+int tap_open(const char *name, int *ret_fd, struct err *e);
+void tap_mac(const char *id, uint8_t ret[6]);
+
+/* filter.c: what the calling thread may ask of the host from now on, for good. */
+enum filter_thread { FILTER_DEVICES = 1, FILTER_CPU = 2 };
+enum { FILTER_CODE_MAX = 256 };
+int filter_load(enum filter_thread who, struct err *e);
+/* The same as a program, for a test: how many instructions. */
+unsigned filter_make(enum filter_thread who, struct sock_filter ret[FILTER_CODE_MAX]);
+/* Host calls that any of the threads may make. */
 unsigned filter_calls(void);
 
+/* steer.c: ward's hand on the monitor and the agent. */
+int steer_pause(struct vmbox *v, void (*meanwhile)(void *arg), void *arg, struct err *e);
+int steer_resume(struct vmbox *v, struct err *e);
+int steer_snapshot(struct vmbox *v, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e);
+/* The first words for a copy: who it is. */
+int steer_renew(struct vmbox *v, struct err *e);
+
 /* monitor.c: the first process; never returns. */
-void monitor_main(struct vmbox *v, int channel) __attribute__((noreturn));
+void monitor_main(struct box *box, int channel) __attribute__((noreturn));
 
 #endif

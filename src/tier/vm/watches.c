@@ -98,7 +98,8 @@ void watches_serve(struct watches *ev)
 	for (unsigned i = 0; i < ev->count; i++) {
 		struct watch *w = ev->batch[i].data.ptr;
 
-		if (w)
+		/* It may have ended between the waiting and the lock. */
+		if (w && w->armed)
 			w->fn(w->arg, ev->batch[i].events);
 	}
 	ev->count = 0;

@@ -151,12 +151,15 @@ static int make_world(const struct ws_box *b, struct trail *t, struct err *e)
 	return r < 0 ? err_set(e, -r, "entering the working folder '%s'", b->workdir) : 0;
 }
 
-_Noreturn void ws_first(const struct ws_box *b)
+_Noreturn void ws_first(struct box *box, int channel)
 {
-	struct trail *t = (struct trail *)b->box.shared;
+	struct ws_box *b = (struct ws_box *)box;
+	struct trail *t = (struct trail *)box->shared;
 	struct err e = { 0 };
-	int r = make_world(b, t, &e);
+	int r;
 
+	b->channel = channel;
+	r = make_world(b, t, &e);
 	if (r == 0)
 		r = lock_down(b, t, &e);
 	if (r < 0) {

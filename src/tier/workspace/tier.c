@@ -7,9 +7,7 @@
  *        Landlock stands alone (docs/design/workspace.md says what that leaves open).
  */
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <linux/sched.h>
 
@@ -18,6 +16,7 @@
 #include "host/host.h"
 #include "host/tree.h"
 #include "plan/source.h"
+#include "tier/first.h"
 #include "tier/workspace/ws.h"
 
 static int probe(struct err *e)
@@ -56,9 +55,7 @@ static int list_undo(struct ws_box *b, struct err *e)
 {
 	const struct plan *plan = b->box.plan;
 
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (b->cg.path[i][0])
-			box_add_undo(&b->box, UNDO_CGROUP, b->cg.path[i], NULL);
+	first_list_cgroups(&b->box, &b->cg);
 	for (unsigned i = 0; i < plan->source_count; i++) {
 		const struct plan_source *s = &plan->sources[i];
 		const char *work = ws_text(&b->text, "%s/work/%s", b->dir, s->name);
@@ -84,7 +81,6 @@ static int prepare(
 		return err_set(e, ENOMEM, "preparing a workspace");
 	trail_begin(trail, STEP_WORKSPACE);
 	box_init(&b->box, &tier_workspace, plan);
-	b->channel = -1;
 	r = probe(e);
 	if (r == 0)
 		r = ws_mounts_check(plan, e);
@@ -110,38 +106,18 @@ static int prepare(
 
 static int start_first(struct ws_box *b, struct err *e)
 {
-	struct clone_args args = {
-		.flags = CLONE_PIDFD,
-		.exit_signal = SIGCHLD,
-		.pidfd = (uintptr_t)&b->box.fds.pidfd,
-	};
-	int sockets[2], r = host_socketpair(SOCK_STREAM, sockets);
+	uint64_t flags = 0;
 
-	if (r < 0)
-		return err_set(e, -r, "making the agent's channel");
-	b->box.fds.channel = sockets[0];
-	b->channel = sockets[1];
 	b->uid = geteuid();
 	b->gid = getegid();
 	b->pids = ws_limits_pids(b);
 	if (b->mode != WORKSPACE_PLAIN)
-		args.flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
+		flags |= CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC;
 	if (b->mode != WORKSPACE_PLAIN && b->box.plan->net != NET_HOST)
-		args.flags |= CLONE_NEWNET;
+		flags |= CLONE_NEWNET;
 	if (b->mode == WORKSPACE_USER)
-		args.flags |= CLONE_NEWUSER;
-	if (b->cg.kind == CGROUP_V2) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)b->cg.dir[0];
-	}
-	r = host_clone3(&args);
-	if (r == 0)
-		ws_first(b);
-	close(take_fd(&b->channel));
-	if (r < 0)
-		return err_set(e, -r, "making the first process");
-	b->box.pid = r;
-	return 0;
+		flags |= CLONE_NEWUSER;
+	return first_clone(&b->box, &b->cg, flags, ws_first, "making the first process", e);
 }
 
 /* Counting takes one part in this many of the time, and comes so often at most and at least. */
@@ -196,24 +172,17 @@ static int start(struct box *box, struct trail *trail, struct err *e)
 		return r;
 	box->fds.oom = take_fd(&b->cg.oom);
 	trail_begin(trail, STEP_CLONE);
-	box->shared = box_share_trail(e);
-	return box->shared ? start_first(b, e) : -e->code;
+	return start_first(b, e);
 }
 
 static void kill_all(struct box *box)
 {
 	const struct ws_box *b = (const struct ws_box *)box;
-	struct pollfd wait = { .fd = box->fds.pidfd, .events = POLLIN };
 
-	if (!box->pid)
-		return;
 	/* A pid namespace is empty before the end of its first process can be seen. */
-	if (b->mode == WORKSPACE_PLAIN)
+	if (box->pid && b->mode == WORKSPACE_PLAIN)
 		ws_kill_tree(box->pid);
-	else
-		host_pidfd_kill(box->fds.pidfd, SIGKILL);
-	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
-		;
+	first_kill(box, NULL);
 }
 
 static void measure(struct box *box, struct usage *usage)
@@ -237,13 +206,9 @@ static void stop(struct box *box)
 {
 	struct ws_box *b = (struct ws_box *)box;
 	bool kept = b->kept && !box->discarded;
-	struct usage unused;
-	int status;
 
-	if (box->pid) {
-		kill_all(box);
-		box_reap(box, &status, &unused);
-	}
+	kill_all(box);
+	first_reap(box);
 	if (!cgroup_drop(&b->cg))
 		box_left(box);
 	box_done(box);

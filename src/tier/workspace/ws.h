@@ -52,7 +52,7 @@ struct ws_box {
 	uid_t uid; /* ward's own, before any user namespace */
 	gid_t gid;
 	uint64_t pids; /* RLIMIT_NPROC; 0: as it is */
-	int channel;   /* the agent's end; -1 once handed over */
+	int channel;   /* the agent's end, in the first process */
 	bool made;     /* the box folder exists, and we may remove what is in it */
 	bool kept;
 	uint64_t size_before; /* of @dir, when the command started; with --disk only */
@@ -98,7 +98,7 @@ uint64_t ws_limits_pids(const struct ws_box *b);
 int ws_limits_set(const struct ws_box *b, struct err *e);
 
 /* first.c: the first process; does not return. */
-_Noreturn void ws_first(const struct ws_box *b);
+_Noreturn void ws_first(struct box *box, int channel);
 
 /* plain.c: kills @pid and all its descendants where no pid namespace does. */
 void ws_kill_tree(pid_t pid);

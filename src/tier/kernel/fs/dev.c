@@ -16,8 +16,8 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
-#include "tier/kernel/tty/tty.h"
 #include "tier/kernel/fs/dev.h"
+#include "tier/kernel/fs/loop.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/kernel.h"
@@ -132,6 +132,8 @@ static int device_open(struct inode *i, struct file *f, struct task *t)
 			return 0;
 		}
 	}
+	if (maj == LOOP_CONTROL_MAJOR && min == LOOP_CONTROL_MINOR)
+		return loop_control_open(i, f, t);
 	return -ENXIO;
 }
 
@@ -141,6 +143,8 @@ int special_open(struct inode *i, struct file *f, struct task *t)
 		return fifo_open(i, f, t);
 	if (S_ISCHR(i->mode))
 		return device_open(i, f, t);
+	if (S_ISBLK(i->mode) && major(i->rdev) == LOOP_MAJOR)
+		return loop_open(i, f, t);
 	return -ENXIO;
 }
 
@@ -157,6 +161,7 @@ int dev_fill(struct dentry *dev)
 		{ "random", S_IFCHR | 0666, MEM, 8 },
 		{ "urandom", S_IFCHR | 0666, MEM, 9 },
 		{ "tty", S_IFCHR | 0666, TTY, 0 },
+		{ "loop-control", S_IFCHR | 0660, LOOP_CONTROL_MAJOR, LOOP_CONTROL_MINOR },
 		{ "pts", S_IFDIR | 0755, 0, 0 },
 		{ "shm", S_IFDIR | 01777, 0, 0 },
 		{ "mqueue", S_IFDIR | 01777, 0, 0 },
@@ -171,6 +176,13 @@ int dev_fill(struct dentry *dev)
 		if (!tree_child(dev, nodes[n].name, nodes[n].mode,
 			    makedev(nodes[n].major, nodes[n].minor)))
 			return -ENOMEM;
+	for (unsigned n = 0; n < LOOP_DEVICES; n++) {
+		char name[16];
+
+		str_fmt(name, sizeof(name), "loop%u", n);
+		if (!tree_child(dev, name, S_IFBLK | 0660, makedev(LOOP_MAJOR, n)))
+			return -ENOMEM;
+	}
 	for (size_t n = 0; n < ARRAY_LEN(links); n++) {
 		struct dentry *d = tree_child(dev, links[n].name, S_IFLNK | 0777, 0);
 

@@ -27,6 +27,7 @@
 #include "tier/kernel/fs/hostdir.h"
 #include "tier/kernel/fs/listing.h"
 #include "tier/kernel/fs/tree.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -414,8 +415,11 @@ static int do_open(struct inode *i, struct file *f, struct task *t)
 static ssize_t host_read_op(struct file *f, struct uio *io, int64_t *pos)
 {
 	char *buf = f->k->vfs->tree->buffer;
+	long cold = io->may_wait ? disk_fetch(io->task, f->inode, fd_of(f), *pos, io->left) : 0;
 	size_t done = 0;
 
+	if (cold)
+		return cold;
 	while (io->left) {
 		size_t want = io->left < COPY_CHUNK ? io->left : COPY_CHUNK;
 		ssize_t n = host_pread(fd_of(f), buf, want, *pos), put;
@@ -491,9 +495,9 @@ static int host_mmap(struct file *f, unsigned prot, unsigned flags, struct map_s
 	return 0;
 }
 
-static int host_sync(struct file *f, bool data_only)
+static long host_sync(struct file *f, struct task *t, bool data_only)
 {
-	return (data_only ? fdatasync(fd_of(f)) : fsync(fd_of(f))) < 0 ? -errno : 0;
+	return disk_sync(t, fd_of(f), data_only);
 }
 
 static int host_truncate(struct file *f, int64_t size)
@@ -618,7 +622,8 @@ static void super_release(struct super *sb)
 	free(sb->priv);
 }
 
-static const struct super_ops hostdir_super = { "hostfs", 0xef53, statfs_host, super_release };
+static const struct super_ops hostdir_super = { "hostfs", 0xef53, statfs_host, super_release,
+	NULL };
 
 struct super *hostdir_create(struct kernel *k, int fd, uint32_t id_base)
 {

@@ -29,6 +29,7 @@ struct proc_node {
 	const struct proc_entry *e;
 	int32_t tid; /* 0: the machine */
 	int fd;
+	int64_t born; /* of the task: numbers come round */
 };
 
 static const struct inode_ops proc_ops, proc_link_ops, proc_magic_ops;
@@ -59,7 +60,9 @@ static bool alive(const struct task *t)
 
 static struct proc_ctx ctx_of(struct kernel *k, const struct proc_node *n, struct task *reader)
 {
-	return (struct proc_ctx){ k, reader, n->tid ? task_find(k, n->tid) : NULL, n->fd };
+	struct task *t = n->tid ? task_find(k, n->tid) : NULL;
+
+	return (struct proc_ctx){ k, reader, t && t->proc->start_ns == n->born ? t : NULL, n->fd };
 }
 
 /* Who may see what a process has open and in its memory. */
@@ -89,7 +92,7 @@ static struct inode *make_inode(
 		free(n);
 		return NULL;
 	}
-	*n = (struct proc_node){ e, tid, fd };
+	*n = (struct proc_node){ e, tid, fd, t ? t->proc->start_ns : 0 };
 	i->priv = n;
 	i->ino = ino;
 	i->atime = i->mtime = i->ctime = i->btime = kernel_realtime(sb->k);
@@ -428,6 +431,18 @@ static const struct inode_ops proc_magic_ops = {
 };
 
 static const struct super_ops proc_super = { .name = "proc", .magic = PROC_SUPER_MAGIC };
+
+int32_t proc_dir_pid(const struct file *f)
+{
+	const struct proc_node *n;
+	struct task *t;
+
+	if (!f->inode || f->inode->ops != &proc_ops || node(f->inode)->e != &proc_pid_entry)
+		return 0;
+	n = node(f->inode);
+	t = task_find(f->k, n->tid);
+	return t && t->proc->start_ns == n->born ? t->proc->pid : -ESRCH;
+}
 
 struct super *proc_create(struct kernel *k)
 {

@@ -47,6 +47,9 @@ struct proc_entry {
 
 struct super *proc_create(struct kernel *k); /* NULL: no memory */
 
+/* Of an open directory /proc/PID: PID, or -ESRCH when that process is gone; 0: it is none. */
+int32_t proc_dir_pid(const struct file *f);
+
 /* proc_pid.c */
 extern const struct proc_entry proc_pid_entry, proc_tid_entry, proc_fd_link, proc_fdinfo_file;
 /* proc_machine.c */
@@ -59,7 +62,18 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out);
 struct proc_memory {
 	uint64_t size, resident, shared, text, data; /* pages */
 };
+/* One mapping of a guest, the shim's own left out. */
+struct proc_range {
+	uint64_t from, to;
+	bool readable, writable, stack;
+};
+/* All of them, in order; the first answer of @fn that is not 0 ends it and is returned. */
+int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);
+uint64_t proc_host_locked(struct task *t); /* bytes */
+void proc_host_smaps(struct task *t, struct buf *out);
 void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
+/* Does it wait in a call that the host makes for it (a futex)? */
+bool proc_host_sleeps(const struct task *t);
 void proc_host_memory(struct task *t, struct proc_memory *ret);
 void proc_host_times(struct task *t, bool whole_process, uint64_t *user_ns, uint64_t *system_ns);
 

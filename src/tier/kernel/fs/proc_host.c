@@ -21,8 +21,10 @@
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/mm/lock.h"
 #include "tier/kernel/shim/shim.h"
 #include "tier/kernel/sys/usage.h"
+#include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum { MAPS_MAX = 2 << 20, PATH_COLUMN = 73 };
@@ -210,6 +212,105 @@ void proc_host_memory(struct task *t, struct proc_memory *ret)
 			&ret->size, &ret->resident, &ret->shared, &ret->text, &lib, &ret->data) < 6)
 		memset(ret, 0, sizeof(*ret));
 	free(text);
+}
+
+int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg)
+{
+	char *text = read_host(t, "maps"), *save = NULL;
+	int r = 0;
+
+	for (char *s = text ? strtok_r(text, "\n", &save) : NULL; s && r == 0;
+		s = strtok_r(NULL, "\n", &save)) {
+		struct proc_range one;
+		struct line l;
+
+		if (!parse(s, &l) || is_ours(&l) || str_eq(l.name, "[vsyscall]"))
+			continue;
+		one = (struct proc_range){ l.from, l.to, l.perms[0] == 'r', l.perms[1] == 'w',
+			t->mm->stack_top > l.from && t->mm->stack_top <= l.to };
+		r = fn(arg, &one);
+	}
+	free(text);
+	return r;
+}
+
+struct lock_sum {
+	const struct mm *mm;
+	uint64_t bytes;
+};
+
+static int add_locked(void *arg, const struct proc_range *r)
+{
+	struct lock_sum *sum = arg;
+
+	sum->bytes += mm_locked(sum->mm, r->from, r->to);
+	return 0;
+}
+
+uint64_t proc_host_locked(struct task *t)
+{
+	struct lock_sum sum = { t->mm, 0 };
+
+	if (t->mm && (t->mm->lock_count || t->mm->lock_future))
+		proc_host_each(t, add_locked, &sum);
+	return sum.bytes;
+}
+
+/* A field of smaps: a word, a number and its unit; what is locked is ours to say. */
+static void show_field(struct task *t, const struct line *l, const char *s, struct buf *out)
+{
+	unsigned long long kb;
+	char name[32];
+
+	if (sscanf(s, "%31[A-Za-z_]: %llu kB", name, &kb) != 2)
+		return;
+	if (str_eq(name, "Locked"))
+		kb = mm_locked(t->mm, l->from, l->to) / 1024;
+	buf_add_fmt(out, "%s:%*llu kB\n", name, 24 - (int)strlen(name) - 1, kb);
+}
+
+void proc_host_smaps(struct task *t, struct buf *out)
+{
+	char *text = read_host(t, "smaps"), *save = NULL;
+	struct named was = { .host_ino = 0 };
+	struct line l = { 0 };
+	bool shown = false;
+
+	for (char *s = text && t->fs ? strtok_r(text, "\n", &save) : NULL; s;
+		s = strtok_r(NULL, "\n", &save)) {
+		struct line next;
+
+		if (parse(s, &next)) {
+			l = next;
+			shown = !is_ours(&l) && !str_eq(l.name, "[vsyscall]");
+			if (shown)
+				show_line(t, &l, &was, out);
+		} else if (shown) {
+			show_field(t, &l, s, out);
+		}
+	}
+	free(text);
+}
+
+bool proc_host_sleeps(const struct task *t)
+{
+	char path[40], text[256], *at;
+	ssize_t n = -1;
+	int fd;
+
+	if (t->k->host_proc < 0 || !t->host || t->host->in_call)
+		return false;
+	str_fmt(path, sizeof(path), "%d/stat", (int)t->host->tid);
+	fd = host_openat(t->k->host_proc, path, O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		n = host_read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	at = strrchr(text, ')');
+	return at && (at[1] == ' ' && (at[2] == 'S' || at[2] == 'D'));
 }
 
 static uint64_t ns(const struct timeval *tv)

@@ -17,6 +17,7 @@
 #include "base/ckd.h"
 #include "base/str.h"
 #include "tier/kernel/fs/proc.h"
+#include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/usage.h"
 
@@ -300,6 +301,150 @@ static ssize_t link_mounts(const struct proc_ctx *c, char *buf, size_t cap)
 		.name = n, .mode = S_IFDIR | 0555, .entries = e, .count = ARRAY_LEN(e)             \
 	}
 
+/* System V objects: how many, which number next, and all of them. */
+
+static int64_t number_of(const char *text)
+{
+	char *end;
+	long long v = strtoll(text, &end, 10);
+
+	return end == text || v < 0 || v > INT32_MAX ? -EINVAL : v;
+}
+
+static void show_ipc_max(const struct proc_ctx *c, int kind, struct buf *out)
+{
+	buf_add_fmt(out, "%u\n", ipc_max(c->k, kind, -1));
+}
+
+static int write_ipc_max(const struct proc_ctx *c, int kind, const char *text)
+{
+	int64_t v = number_of(text);
+
+	if (v < 0)
+		return -EINVAL;
+	ipc_max(c->k, kind, v);
+	return 0;
+}
+
+static void show_ipc_next(const struct proc_ctx *c, int kind, struct buf *out)
+{
+	buf_add_fmt(out, "%d\n", c->k->ipc ? c->k->ipc->table[kind].next_id : -1);
+}
+
+static int write_ipc_next(const struct proc_ctx *c, int kind, const char *text)
+{
+	struct ipc_state *s = ipc_state(c->k);
+	int64_t v = number_of(text);
+
+	if (v < 0 || !s)
+		return v < 0 ? -EINVAL : -ENOMEM;
+	s->table[kind].next_id = (int32_t)v;
+	return 0;
+}
+
+static void show_shmmni(const struct proc_ctx *c, struct buf *out)
+{
+	show_ipc_max(c, IPC_SHM, out);
+}
+
+static int write_shmmni(const struct proc_ctx *c, char *text)
+{
+	return write_ipc_max(c, IPC_SHM, text);
+}
+
+static void show_msgmni(const struct proc_ctx *c, struct buf *out)
+{
+	show_ipc_max(c, IPC_MSG, out);
+}
+
+static int write_msgmni(const struct proc_ctx *c, char *text)
+{
+	return write_ipc_max(c, IPC_MSG, text);
+}
+
+static void show_shm_next(const struct proc_ctx *c, struct buf *out)
+{
+	show_ipc_next(c, IPC_SHM, out);
+}
+
+static int write_shm_next(const struct proc_ctx *c, char *text)
+{
+	return write_ipc_next(c, IPC_SHM, text);
+}
+
+static void show_sem_next(const struct proc_ctx *c, struct buf *out)
+{
+	show_ipc_next(c, IPC_SEM, out);
+}
+
+static int write_sem_next(const struct proc_ctx *c, char *text)
+{
+	return write_ipc_next(c, IPC_SEM, text);
+}
+
+static void show_msg_next(const struct proc_ctx *c, struct buf *out)
+{
+	show_ipc_next(c, IPC_MSG, out);
+}
+
+static int write_msg_next(const struct proc_ctx *c, char *text)
+{
+	return write_ipc_next(c, IPC_MSG, text);
+}
+
+static void show_semmni(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_fmt(out, "%d\t%d\t%d\t%u\n", SEM_PER_SET_MAX, SEM_TOTAL_MAX, SEM_OPS_MAX,
+		ipc_max(c->k, IPC_SEM, -1));
+}
+
+/* Of the four only the last, the number of sets, can be changed. */
+static int write_semmni(const struct proc_ctx *c, char *text)
+{
+	char *at = text;
+
+	for (int i = 0; i < 3; i++)
+		strtoll(at, &at, 10);
+	return write_ipc_max(c, IPC_SEM, at);
+}
+
+static int write_last_pid(const struct proc_ctx *c, char *text)
+{
+	int64_t v = number_of(text);
+
+	if (v < 0 || v >= GUEST_TASKS_MAX)
+		return -EINVAL;
+	c->k->last_tid = (int32_t)v;
+	return 0;
+}
+
+static void show_sysv_msg(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_str(out, "       key      msqid perms      cbytes       qnum lspid lrpid   uid   "
+			 "gid  cuid  cgid      stime      rtime      ctime\n");
+	ipc_show(c->k, IPC_MSG, out);
+}
+
+static void show_sysv_sem(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_str(out, "       key      semid perms      nsems   uid   gid  cuid  cgid      "
+			 "otime      ctime\n");
+	ipc_show(c->k, IPC_SEM, out);
+}
+
+static void show_sysv_shm(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_str(out, "       key      shmid perms                  size  cpid  lpid nattch   "
+			 "uid   gid  cuid  cgid      atime      dtime      ctime                   "
+			 "rss                  swap\n");
+	ipc_show(c->k, IPC_SHM, out);
+}
+
+static const struct proc_entry sysvipc_dir[] = {
+	REG("msg", 0444, .show = show_sysv_msg),
+	REG("sem", 0444, .show = show_sysv_sem),
+	REG("shm", 0444, .show = show_sysv_shm),
+};
 static const struct proc_entry random_dir[] = {
 	REG("boot_id", 0444, .show = show_boot_id),
 	REG("uuid", 0444, .show = show_uuid),
@@ -323,7 +468,7 @@ static const struct proc_entry sys_kernel[] = {
 	REG("hostname", 0644, .show = show_hostname),
 	REG("domainname", 0644, .show = show_domain),
 	REG("pid_max", 0644, .show = show_pid_max),
-	REG("ns_last_pid", 0644, .show = show_last_pid),
+	REG("ns_last_pid", 0644, .show = show_last_pid, .write = write_last_pid),
 	TEXT("cap_last_cap", "40\n"),
 	TEXT("ngroups_max", "65536\n"),
 	KNOB("threads-max", "32768\n"),
@@ -335,11 +480,15 @@ static const struct proc_entry sys_kernel[] = {
 	KNOB("sched_rt_period_us", "1000000\n"),
 	KNOB("shmmax", "18446744073692774399\n"),
 	KNOB("shmall", "18446744073692774399\n"),
-	KNOB("shmmni", "4096\n"),
+	REG("shmmni", 0644, .show = show_shmmni, .write = write_shmmni),
 	KNOB("msgmax", "8192\n"),
 	KNOB("msgmnb", "16384\n"),
-	KNOB("msgmni", "32000\n"),
-	KNOB("sem", "32000\t1024000000\t500\t32000\n"),
+	REG("msgmni", 0644, .show = show_msgmni, .write = write_msgmni),
+	REG("sem", 0644, .show = show_semmni, .write = write_semmni),
+	REG("shm_next_id", 0644, .show = show_shm_next, .write = write_shm_next),
+	REG("sem_next_id", 0644, .show = show_sem_next, .write = write_sem_next),
+	REG("msg_next_id", 0644, .show = show_msg_next, .write = write_msg_next),
+	KNOB("sched_rr_timeslice_ms", "100\n"),
 	KNOB("panic", "0\n"),
 	KNOB("printk", "4\t4\t1\t7\n"),
 	KNOB("dmesg_restrict", "1\n"),
@@ -396,7 +545,7 @@ static const struct proc_entry sys_fs[] = {
 	KNOB("pipe-user-pages-soft", "16384\n"),
 	KNOB("pipe-user-pages-hard", "0\n"),
 	KNOB("lease-break-time", "45\n"),
-	KNOB("leases-enable", "0\n"),
+	KNOB("leases-enable", "1\n"),
 	KNOB("aio-max-nr", "65536\n"),
 	TEXT("aio-nr", "0\n"),
 	TEXT("protected_hardlinks", "1\n"),
@@ -504,6 +653,7 @@ const struct proc_entry proc_machine[] = {
 	{ .name = "mounts", .mode = S_IFLNK | 0777, .link = link_mounts },
 	DIR("net", net_dir),
 	DIR("sys", sys_dir),
+	DIR("sysvipc", sysvipc_dir),
 	REG("meminfo", 0444, .show = show_meminfo),
 	REG("cpuinfo", 0444, .show = show_cpuinfo),
 	REG("stat", 0444, .show = show_stat),

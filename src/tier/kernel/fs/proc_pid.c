@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -34,7 +35,9 @@ static char state_of(const struct task *t)
 		return 'Z';
 	if (t->proc->stop_signal)
 		return 'T';
-	return t->call.active && t->call.blocked ? 'S' : 'R';
+	if (t->call.active && t->call.blocked)
+		return 'S';
+	return proc_host_sleeps(t) ? 'S' : 'R';
 }
 
 static const char *state_word(char s)
@@ -79,12 +82,13 @@ static void show_status_memory(const struct proc_ctx *c, struct buf *out)
 	struct proc_memory m = memory_of(c);
 
 	buf_add_fmt(out,
-		"VmPeak:\t%8llu kB\nVmSize:\t%8llu kB\nVmLck:\t       0 kB\nVmPin:\t       0 kB\n"
+		"VmPeak:\t%8llu kB\nVmSize:\t%8llu kB\nVmLck:\t%8llu kB\nVmPin:\t       0 kB\n"
 		"VmHWM:\t%8llu kB\nVmRSS:\t%8llu kB\nRssAnon:\t%8llu kB\nRssFile:\t%8llu kB\n"
 		"RssShmem:\t       0 kB\nVmData:\t%8llu kB\nVmStk:\t     132 kB\nVmExe:\t%8llu kB\n"
 		"VmLib:\t       0 kB\nVmPTE:\t      64 kB\nVmSwap:\t       0 kB\nHugetlbPages:\t   "
 		"    0 kB\n",
 		(unsigned long long)m.size * 4, (unsigned long long)m.size * 4,
+		(unsigned long long)proc_host_locked(c->t) / 1024,
 		(unsigned long long)m.resident * 4, (unsigned long long)m.resident * 4,
 		(unsigned long long)(m.resident - (m.shared < m.resident ? m.shared : m.resident)) *
 			4,
@@ -126,7 +130,11 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 		(unsigned long long)cr->cap_inheritable, (unsigned long long)cr->cap_permitted,
 		(unsigned long long)cr->cap_effective, (unsigned long long)cr->cap_bounding,
 		(unsigned long long)cr->cap_ambient);
-	buf_add_fmt(out, "NoNewPrivs:\t%d\nSeccomp:\t0\nSeccomp_filters:\t0\n", t->no_new_privs);
+	buf_add_fmt(out, "NoNewPrivs:\t%d\nSeccomp:\t%d\nSeccomp_filters:\t%u\n", t->no_new_privs,
+		t->seccomp_strict ? 1
+		: t->filters      ? 2
+				  : 0,
+		seccomp_count(t->filters));
 	buf_add_fmt(out,
 		"Cpus_allowed:\t%llx\nCpus_allowed_list:\t0-%u\nMems_allowed:\t1\n"
 		"Mems_allowed_list:\t0\nvoluntary_ctxt_switches:\t0\nnonvoluntary_ctxt_switches:"
@@ -196,6 +204,12 @@ static void show_maps(const struct proc_ctx *c, struct buf *out)
 {
 	if (!is_zombie(c->t) && c->t->mm)
 		proc_host_maps(c->t, out);
+}
+
+static void show_smaps(const struct proc_ctx *c, struct buf *out)
+{
+	if (!is_zombie(c->t) && c->t->mm)
+		proc_host_smaps(c->t, out);
 }
 
 static void show_comm(const struct proc_ctx *c, struct buf *out)
@@ -298,16 +312,23 @@ static struct path root_of(const struct proc_ctx *c)
 	return t && t->fs ? t->fs->root : (struct path){ c->k->root_mount, c->k->root_mount->root };
 }
 
-static void mount_words(const struct mount *m, struct buf *out)
+static void mount_words(const struct mount *m, bool whole_ro, struct buf *out)
 {
-	buf_add_str(out, m->flags & MOUNT_READ_ONLY ? "ro" : "rw");
+	buf_add_str(out, whole_ro ? "ro" : "rw");
 	if (m->flags & MOUNT_NO_SUID)
 		buf_add_str(out, ",nosuid");
 	if (m->flags & MOUNT_NO_DEV)
 		buf_add_str(out, ",nodev");
 	if (m->flags & MOUNT_NO_EXEC)
 		buf_add_str(out, ",noexec");
-	buf_add_str(out, ",relatime");
+	if (m->flags & MOUNT_NO_ATIME)
+		buf_add_str(out, ",noatime");
+	if (m->flags & MOUNT_NO_DIRATIME)
+		buf_add_str(out, ",nodiratime");
+	if (!(m->flags & (MOUNT_NO_ATIME | MOUNT_STRICT_ATIME)))
+		buf_add_str(out, ",relatime");
+	if (m->flags & MOUNT_NO_FOLLOW)
+		buf_add_str(out, ",nosymfollow");
 }
 
 static bool mount_path(const struct proc_ctx *c, struct mount *m, char *buf, size_t cap)
@@ -325,7 +346,7 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 		if (!mount_path(c, m, at, sizeof(at)))
 			continue;
 		buf_add_fmt(out, "%s %s %s ", m->source, at, m->sb->ops->name);
-		mount_words(m, out);
+		mount_words(m, (m->flags & MOUNT_READ_ONLY) || (m->sb->flags & SB_READ_ONLY), out);
 		buf_add_str(out, " 0 0\n");
 	}
 }
@@ -339,9 +360,11 @@ static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 			continue;
 		buf_add_fmt(out, "%u %u 0:%llu / %s ", m->id, m->parent ? m->parent->id : m->id,
 			(unsigned long long)m->sb->dev, at);
-		mount_words(m, out);
+		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
-			m->flags & MOUNT_READ_ONLY ? "ro" : "rw");
+			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)
+				? "ro"
+				: "rw");
 	}
 }
 
@@ -361,6 +384,29 @@ static int write_oom_adj(const struct proc_ctx *c, char *text)
 		!task_capable(c->reader, CAP_SYS_RESOURCE))
 		return -EACCES;
 	c->t->proc->oom_score_adj = (int)v;
+	return 0;
+}
+
+static void show_personality(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_fmt(out, "%08llx\n", (unsigned long long)c->t->proc->personality);
+}
+
+static void show_slack(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_fmt(out, "%llu\n", (unsigned long long)c->t->timer_slack_ns);
+}
+
+static int write_slack(const struct proc_ctx *c, char *text)
+{
+	char *end;
+	unsigned long long v = strtoull(text, &end, 10);
+
+	if (end == text || (*end && *end != '\n'))
+		return -EINVAL;
+	if (c->reader && c->reader->proc != c->t->proc && !task_capable(c->reader, CAP_SYS_NICE))
+		return -EPERM;
+	c->t->timer_slack_ns = v ? v : c->t->timer_slack_default_ns;
 	return 0;
 }
 
@@ -497,6 +543,7 @@ static const struct proc_entry ns_entries[] = {
 #define COMMON                                                                                     \
 	REG("status", 0444, .show = show_status), REG("statm", 0444, .show = show_statm),          \
 		REG("maps", 0444, .show = show_maps, .private = true),                             \
+		REG("smaps", 0444, .show = show_smaps, .private = true),                           \
 		REG("cmdline", 0444, .show = show_cmdline),                                        \
 		REG("environ", 0400, .show = show_environ, .private = true),                       \
 		REG("comm", 0644, .show = show_comm, .write = write_comm),                         \
@@ -513,7 +560,8 @@ static const struct proc_entry ns_entries[] = {
 		REG("uid_map", 0644, .text = "         0          0 4294967295\n"),                \
 		REG("gid_map", 0644, .text = "         0          0 4294967295\n"),                \
 		REG("coredump_filter", 0644, .text = "00000033\n"),                                \
-		REG("personality", 0400, .text = "00000000\n"),                                    \
+		REG("personality", 0400, .show = show_personality, .private = true),               \
+		REG("timerslack_ns", 0666, .show = show_slack, .write = write_slack),              \
 		REG("schedstat", 0444, .text = "0 0 0\n"), REG("clear_refs", 0200),                \
 		LINK("cwd", link_cwd, follow_cwd), LINK("root", link_root, follow_root),           \
 		LINK("exe", link_exe, follow_exe), DIR_OF("fd", PROC_FDS, true),                   \

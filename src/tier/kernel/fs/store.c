@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/fs/tree.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -159,10 +160,19 @@ int store_open(struct inode *i, bool write)
 
 int store_reopen(struct inode *i)
 {
-	int fd = i->sb->k->store < 0 ? fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3)
-				     : open_store(i, O_RDONLY);
+	struct kernel *k = i->sb->k;
+	char name[NAME_CAP];
+	int fd;
 
-	return fd < 0 && i->sb->k->store < 0 ? -errno : fd;
+	if (k->store >= 0 && !node_of(i)->is_memfd)
+		return open_store(i, O_RDONLY);
+	/* No name leads to it but that of our own descriptor. */
+	if (k->host_proc >= 0) {
+		str_fmt(name, sizeof(name), "self/fd/%d", node_of(i)->fd);
+		return host_openat(k->host_proc, name, O_RDONLY | O_CLOEXEC, 0);
+	}
+	fd = fcntl(node_of(i)->fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
 }
 
 /* Nobody has it open: what can be opened again by name is closed. */
@@ -254,7 +264,6 @@ static bool map_all(struct inode *i)
 	return true;
 }
 
-/* Under the lock, also when the disk must be asked: whose call this is could end meanwhile. */
 static ssize_t read_chunk(struct file *f, struct uio *io, size_t len, int64_t off)
 {
 	char *buf = f->k->vfs->tree->buffer;
@@ -295,6 +304,9 @@ ssize_t store_read(struct file *f, struct uio *io, int64_t *pos)
 		return r;
 	}
 	r = store_open(i, false);
+	if (r < 0)
+		return r;
+	r = io->may_wait ? disk_fetch(io->task, i, n->fd, *pos, want) : 0;
 	if (r < 0)
 		return r;
 	if (io->kernel_base) {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <linux/fs.h>
 #include <linux/magic.h>
+#include <linux/stat.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@ struct inode *tree_inode(struct super *sb, uint32_t mode)
 
 	if (!n) {
 		free(i);
+		sb->inodes -= i != NULL;
 		return NULL;
 	}
 	v->inodes++;
@@ -376,6 +378,10 @@ static ssize_t tree_readlink(struct inode *i, struct task *t, char *buf, size_t 
 static int tree_getattr(struct inode *i, struct kstat *ret)
 {
 	inode_attr(i, ret);
+	ret->attributes_mask = STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND | STATX_ATTR_NODUMP;
+	ret->attributes = (i->flags & INODE_IMMUTABLE ? STATX_ATTR_IMMUTABLE : 0u) |
+			  (i->flags & INODE_APPEND ? STATX_ATTR_APPEND : 0u) |
+			  (i->flags & INODE_NO_DUMP ? STATX_ATTR_NODUMP : 0u);
 	if (S_ISREG(i->mode))
 		ret->blocks = store_blocks(i);
 	else if (S_ISDIR(i->mode))

@@ -125,6 +125,10 @@ static int file_fallocate(struct file *f, int mode, int64_t off, int64_t len)
 		return -EPERM;
 	if ((n->seals & F_SEAL_GROW) && end > i->size)
 		return -EPERM;
+	/* That is memory: the host would end guests one by one to find it. */
+	if (n->is_memfd && f->k->memory_limit && !(mode & FALLOC_FL_PUNCH_HOLE) &&
+		(uint64_t)len > f->k->memory_limit)
+		return -ENOSPC;
 	r = store_open(i, true);
 	if (r < 0)
 		return r;
@@ -151,7 +155,7 @@ static int file_truncate(struct file *f, int64_t size)
 	return 1;
 }
 
-static int file_fsync(struct file *f, bool data_only)
+static long file_fsync(struct file *f, struct task *t, bool data_only)
 {
 	return 0; /* the store goes with the sandbox: there is nothing that a crash could keep */
 }

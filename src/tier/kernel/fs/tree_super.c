@@ -57,19 +57,21 @@ static void release(struct super *sb)
 {
 	struct tree *t = sb->priv;
 
-	tree_clean(sb);
 	for (unsigned i = 0; i < t->layer_count; i++)
 		close(t->layers[i].fd);
 	free(t->layers);
 	free(t);
 }
 
-const struct super_ops tree_tmpfs = { "tmpfs", TMPFS_MAGIC, tree_statfs, release };
-const struct super_ops tree_overlay = { "overlay", OVERLAYFS_SUPER_MAGIC, tree_statfs, release };
-const struct super_ops tree_devtmpfs = { "devtmpfs", TMPFS_MAGIC, tree_statfs, release };
-const struct super_ops tree_devpts = { "devpts", DEVPTS_SUPER_MAGIC, tree_statfs, release };
-const struct super_ops tree_mqueue = { "mqueue", 0x19800202, tree_statfs, release };
-const struct super_ops tree_sysfs = { "sysfs", SYSFS_MAGIC, NULL, release };
+const struct super_ops tree_tmpfs = { "tmpfs", TMPFS_MAGIC, tree_statfs, release, tree_clean };
+const struct super_ops tree_overlay = { "overlay", OVERLAYFS_SUPER_MAGIC, tree_statfs, release,
+	tree_clean };
+const struct super_ops tree_devtmpfs = { "devtmpfs", TMPFS_MAGIC, tree_statfs, release,
+	tree_clean };
+const struct super_ops tree_devpts = { "devpts", DEVPTS_SUPER_MAGIC, tree_statfs, release,
+	tree_clean };
+const struct super_ops tree_mqueue = { "mqueue", 0x19800202, tree_statfs, release, tree_clean };
+const struct super_ops tree_sysfs = { "sysfs", SYSFS_MAGIC, NULL, release, tree_clean };
 
 static struct tree *new_tree(const int *layers, unsigned count, uint32_t id_base)
 {

@@ -14,6 +14,7 @@
 
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/guestmount.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/walk.h"
 
@@ -348,10 +349,23 @@ static void tree_walk(struct super *sb, struct walk *w)
 	survey_done(&s);
 }
 
+static void if_tree_walk(struct super *sb, struct walk *w)
+{
+	if (!w->err && sb->root->inode->ops == &tree_ops)
+		tree_walk(sb, w);
+}
+
 void trees_walk(struct kernel *k, struct walk *w)
 {
+	struct guest_supers supers = { 0 };
+
 	walk_u64(w, "last_store_id", &k->vfs->tree->last_store_id);
+	guest_supers_walk(k, &supers, w);
 	for (struct mount *m = k->vfs->mounts; m && !w->err; m = m->next)
-		if (m->root->inode->ops == &tree_ops)
-			tree_walk(m->sb, w);
+		if (m->kept)
+			if_tree_walk(m->sb, w);
+	for (uint32_t n = 0; n < supers.count && !w->err; n++)
+		if_tree_walk(supers.sb[n], w);
+	guest_mounts_walk(k, &supers, w);
+	guest_supers_done(&supers);
 }

@@ -156,7 +156,19 @@ static void on_change(
 	inode_unref(i);
 }
 
-static const struct notify_ops notify_ops = { .event = on_change };
+static void on_unmount(struct inode *i)
+{
+	inode_ref(i);
+	while (i->watches) {
+		struct watch_on *w = i->watches;
+
+		queue_event(w->in, w->wd, IN_UNMOUNT, 0, NULL);
+		watch_gone(w);
+	}
+	inode_unref(i);
+}
+
+static const struct notify_ops notify_ops = { .event = on_change, .unmount = on_unmount };
 
 int inotify_check(const struct file *f)
 {

@@ -20,6 +20,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
 
 enum {
@@ -40,7 +41,8 @@ struct posix_timer {
 	int32_t clock, notify, signo, tid;
 	uint64_t value;
 	struct ktimer timer;
-	int64_t when, interval; /* CLOCK_MONOTONIC; 0: not armed */
+	int64_t when, interval; /* CLOCK_MONOTONIC, or the CPU clock that it is on; 0: not armed */
+	int32_t of;             /* CLOCK_THREAD_CPUTIME_ID: whose */
 	bool fired;             /* its signal waits to be taken */
 	int32_t overrun, overrun_last;
 };
@@ -57,6 +59,7 @@ struct proc_timers {
 	int32_t last_id;
 	unsigned count;
 	struct cpu_itimer virt, prof;
+	struct cpu_itimer limit; /* RLIMIT_CPU */
 };
 
 static int64_t host_clock(clockid_t id)
@@ -70,19 +73,14 @@ static int64_t host_clock(clockid_t id)
 
 int64_t proc_cpu_ns(struct proc *p)
 {
-	struct task *t = p->tasks;
-	pid_t host = t && t->mm ? t->mm->host_pid : 0;
-
-	if (host <= 0)
+	if (!p->k->engine_state)
 		return host_clock(CLOCK_PROCESS_CPUTIME_ID); /* a fake's */
-	/* The host's number for "CPU clock of that process". */
-	return host_clock((clockid_t)((~(unsigned)host << 3) | 2));
+	return usage_ns(p);
 }
 
 int64_t task_cpu_ns(struct task *t)
 {
-	/* The host shows other processes' threads only in sum; a lone thread is exact. */
-	return proc_cpu_ns(t->proc) / (t->proc->task_count ? (int64_t)t->proc->task_count : 1);
+	return t->k->engine_state ? usage_task_ns(t) : host_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 static struct proc_timers *timers_of(struct proc *p)
@@ -94,7 +92,7 @@ static struct proc_timers *timers_of(struct proc *p)
 	pt = calloc(1, sizeof(*pt));
 	if (!pt)
 		return NULL;
-	pt->virt.proc = pt->prof.proc = p;
+	pt->virt.proc = pt->prof.proc = pt->limit.proc = p;
 	pt->virt.signo = SIGVTALRM;
 	pt->prof.signo = SIGPROF;
 	p->posix_timers = pt;
@@ -158,6 +156,11 @@ static int real_set(struct proc *p, const struct itimer_ns *v)
 
 /* ITIMER_VIRTUAL and ITIMER_PROF: CPU time. */
 
+static int64_t seconds_ns(uint64_t s)
+{
+	return s > INT64_MAX / NS_PER_S ? INT64_MAX : (int64_t)s * NS_PER_S;
+}
+
 static int cpu_look_again(struct cpu_itimer *c)
 {
 	struct kernel *k = c->proc->k;
@@ -190,6 +193,48 @@ static void on_cpu(struct kernel *k, struct ktimer *timer)
 		c->when = 0;
 	}
 	signal_send_proc(p, c->signo, NULL);
+}
+
+/* Past the soft limit a signal, and again each second; at the hard one the end. */
+static void on_limit(struct kernel *k, struct ktimer *timer)
+{
+	struct cpu_itimer *c =
+		(struct cpu_itimer *)((char *)timer - offsetof(struct cpu_itimer, timer));
+	struct proc *p = c->proc;
+	const struct rlimit *l = &p->limits[RLIMIT_CPU];
+	int64_t now = proc_cpu_ns(p);
+
+	if (now < c->when) {
+		cpu_look_again(c);
+		return;
+	}
+	if (l->rlim_max != RLIM_INFINITY && now >= seconds_ns(l->rlim_max)) {
+		signal_send_proc(p, SIGKILL, NULL);
+		return;
+	}
+	c->when += NS_PER_S;
+	if (l->rlim_max != RLIM_INFINITY && c->when > seconds_ns(l->rlim_max))
+		c->when = seconds_ns(l->rlim_max);
+	cpu_look_again(c);
+	signal_send_proc(p, SIGXCPU, NULL);
+}
+
+int timers_cpu_limit(struct proc *p)
+{
+	const struct rlimit *l = &p->limits[RLIMIT_CPU];
+	struct proc_timers *pt = p->posix_timers;
+
+	if (pt)
+		ktimer_clear(p->k, &pt->limit.timer);
+	if (l->rlim_cur == RLIM_INFINITY)
+		return 0;
+	pt = timers_of(p);
+	if (!pt)
+		return -ENOMEM;
+	pt->limit.timer.fn = on_limit;
+	/* No time at all counts as a second. */
+	pt->limit.when = seconds_ns(l->rlim_cur ? l->rlim_cur : 1);
+	return cpu_look_again(&pt->limit);
 }
 
 static void cpu_get(struct cpu_itimer *c, struct itimer_ns *ret)
@@ -333,6 +378,41 @@ static void timer_signal(struct posix_timer *t)
 	}
 }
 
+static bool on_cpu_time(const struct posix_timer *t)
+{
+	return t->clock == CLOCK_PROCESS_CPUTIME_ID || t->clock == CLOCK_THREAD_CPUTIME_ID;
+}
+
+/* Now, on the clock that @when is on. */
+static int64_t timer_now(const struct posix_timer *t)
+{
+	struct task *of;
+
+	if (!on_cpu_time(t))
+		return kernel_now(t->proc->k);
+	if (t->clock == CLOCK_PROCESS_CPUTIME_ID)
+		return proc_cpu_ns(t->proc);
+	of = task_find(t->proc->k, t->of);
+	return of && of->proc == t->proc ? task_cpu_ns(of) : 0;
+}
+
+/* Sets the deadline: of a CPU clock, when it could be over at the earliest. */
+static int timer_arm(struct posix_timer *t, int64_t at_least)
+{
+	struct kernel *k = t->proc->k;
+	int64_t left, when = t->when;
+
+	if (on_cpu_time(t)) {
+		left = t->when - timer_now(t);
+		if (left > LOOK_MAX_NS)
+			left = LOOK_MAX_NS;
+		if (t->clock == CLOCK_PROCESS_CPUTIME_ID && k->cpus)
+			left /= (int64_t)k->cpus;
+		when = kernel_now(k) + (left > CPU_LOOK_MIN_NS ? left : CPU_LOOK_MIN_NS);
+	}
+	return ktimer_set(k, &t->timer, when > at_least ? when : at_least);
+}
+
 /* Moves @when past @now; how many periods that took, beyond the first. */
 static int64_t timer_forward(struct posix_timer *t, int64_t now)
 {
@@ -355,8 +435,13 @@ static void on_posix(struct kernel *k, struct ktimer *timer)
 {
 	struct posix_timer *t =
 		(struct posix_timer *)((char *)timer - offsetof(struct posix_timer, timer));
-	int64_t now = kernel_now(k), n = timer_forward(t, now);
+	int64_t now = timer_now(t), n;
 
+	if (now < t->when) { /* CPU time: not yet */
+		timer_arm(t, 0);
+		return;
+	}
+	n = timer_forward(t, now);
 	if (!t->interval)
 		t->when = 0;
 	t->overrun = n > OVERRUN_MAX ? OVERRUN_MAX : (int32_t)n;
@@ -365,8 +450,7 @@ static void on_posix(struct kernel *k, struct ktimer *timer)
 		return;   /* timers_deliver() goes on */
 	t->fired = false; /* ignored: nobody will ever take it */
 	if (t->interval)
-		ktimer_set(
-			k, timer, t->when > now + IGNORED_MIN_NS ? t->when : now + IGNORED_MIN_NS);
+		timer_arm(t, kernel_now(k) + IGNORED_MIN_NS);
 }
 
 void timers_deliver(struct proc *p, union gsiginfo *info)
@@ -376,10 +460,10 @@ void timers_deliver(struct proc *p, union gsiginfo *info)
 	if (!t)
 		return;
 	if (t->fired && t->interval) {
-		int64_t now = kernel_now(p->k), n = now >= t->when ? 1 + timer_forward(t, now) : 0;
+		int64_t now = timer_now(t), n = now >= t->when ? 1 + timer_forward(t, now) : 0;
 
 		t->overrun = n > OVERRUN_MAX - t->overrun ? OVERRUN_MAX : t->overrun + (int32_t)n;
-		ktimer_set(p->k, &t->timer, t->when);
+		timer_arm(t, 0);
 	}
 	info->timer.overrun = t->overrun;
 	t->overrun_last = t->overrun;
@@ -419,6 +503,7 @@ void timers_done(struct proc *p)
 	timers_execed(p);
 	ktimer_clear(p->k, &pt->virt.timer);
 	ktimer_clear(p->k, &pt->prof.timer);
+	ktimer_clear(p->k, &pt->limit.timer);
 	free(pt);
 	p->posix_timers = NULL;
 }
@@ -447,6 +532,22 @@ static bool clock_known(int32_t clock)
 	}
 }
 
+/* A negative clock is (~pid << 3 | kind); those of the caller's own are CPU clocks like the others.
+ */
+static int32_t own_clock(struct task *task, int32_t clock, int32_t *of)
+{
+	int32_t pid = ~(clock >> 3);
+	bool thread = clock & 4;
+	struct task *t = pid ? task_find(task->k, pid) : task;
+
+	if (clock >= 0 || (clock & 3) == 3)
+		return clock;
+	if (!t || t->proc != task->proc || (!thread && pid && pid != t->proc->pid))
+		return clock;
+	*of = t->tid;
+	return thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
+}
+
 static int event_check(struct task *task, const struct gsigevent *ev)
 {
 	struct task *to;
@@ -472,10 +573,12 @@ SYSCALL3(timer_create, int32_t, clock, gva_t, event, gva_t, ret_id)
 {
 	struct gsigevent ev = { .signo = SIGALRM, .notify = SIGEV_SIGNAL };
 	struct proc_timers *pt = timers_of(task->proc);
+	int32_t of = task->tid;
 	struct posix_timer *t;
 
 	if (!gva_null(event) && guest_read(task, &ev, event, sizeof(ev)) < 0)
 		return -EFAULT;
+	clock = own_clock(task, clock, &of);
 	if (!clock_known(clock))
 		return -EINVAL;
 	if (event_check(task, &ev) < 0)
@@ -494,6 +597,7 @@ SYSCALL3(timer_create, int32_t, clock, gva_t, event, gva_t, ret_id)
 	t->notify = ev.notify;
 	t->signo = ev.signo;
 	t->tid = ev.tid;
+	t->of = of;
 	t->value = gva_null(event) ? (uint64_t)t->id : ev.value;
 	t->timer.fn = on_posix;
 	if (guest_write(task, ret_id, &t->id, sizeof(t->id)) < 0) {
@@ -508,7 +612,7 @@ SYSCALL3(timer_create, int32_t, clock, gva_t, event, gva_t, ret_id)
 
 static void timer_left(struct posix_timer *t, struct itimer_ns *ret)
 {
-	int64_t now = kernel_now(t->proc->k);
+	int64_t now = timer_now(t);
 
 	if (t->when && t->notify == SIGEV_NONE && t->interval)
 		timer_forward(t, now);
@@ -538,7 +642,7 @@ static int timespec_ns(const int64_t ts[2], int64_t *ret)
 	return 0;
 }
 
-/* A time on the timer's clock as CLOCK_MONOTONIC. CPU clocks are taken as running all the time. */
+/* A time on the timer's clock as CLOCK_MONOTONIC, which is where it waits; CPU clocks stay. */
 static int64_t on_monotonic(struct posix_timer *t, int64_t when)
 {
 	struct kernel *k = t->proc->k;
@@ -546,8 +650,8 @@ static int64_t on_monotonic(struct posix_timer *t, int64_t when)
 
 	if (t->clock == CLOCK_REALTIME || t->clock == CLOCK_REALTIME_ALARM || t->clock == CLOCK_TAI)
 		there = kernel_realtime(k);
-	else if (t->clock == CLOCK_PROCESS_CPUTIME_ID || t->clock == CLOCK_THREAD_CPUTIME_ID)
-		there = proc_cpu_ns(t->proc);
+	else if (on_cpu_time(t))
+		return when > 0 ? when : 1;
 	if (ckd_sub(&when, when, there) || ckd_add(&when, when, here))
 		return INT64_MAX;
 	return when > 0 ? when : 1;
@@ -578,9 +682,9 @@ SYSCALL4(timer_settime, int32_t, id, int32_t, flags, gva_t, in, gva_t, out)
 	if (v.value) {
 		if (flags & TIMER_ABSTIME)
 			t->when = on_monotonic(t, v.value);
-		else if (ckd_add(&t->when, kernel_now(task->k), v.value))
+		else if (ckd_add(&t->when, timer_now(t), v.value))
 			t->when = INT64_MAX;
-		r = t->notify == SIGEV_NONE ? 0 : ktimer_set(task->k, &t->timer, t->when);
+		r = t->notify == SIGEV_NONE ? 0 : timer_arm(t, 0);
 		if (r < 0)
 			return r;
 	}

@@ -21,6 +21,9 @@ void timers_done(struct proc *p);
 union gsiginfo;
 void timers_deliver(struct proc *p, union gsiginfo *info);
 
+/* RLIMIT_CPU of the process is new: 0 or -ENOMEM. */
+int timers_cpu_limit(struct proc *p);
+
 /* CPU time of a process, and of one thread of it, ns. */
 int64_t proc_cpu_ns(struct proc *p);
 int64_t task_cpu_ns(struct task *t);

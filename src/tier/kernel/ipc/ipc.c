@@ -30,6 +30,8 @@ struct ipc_state *ipc_state(struct kernel *k)
 	s->table[IPC_SEM].max = SEM_SETS_MAX;
 	s->table[IPC_MSG].max = MSG_QUEUES_MAX;
 	s->shm_next = SHM_WINDOW;
+	for (int kind = 0; kind < IPC_KINDS; kind++)
+		s->table[kind].next_id = -1;
 	k->ipc = s;
 	return s;
 }
@@ -85,13 +87,21 @@ static struct ipc_obj *by_key(struct ipc_table *tab, int32_t key)
 
 static int place(struct ipc_table *tab, struct ipc_obj *o)
 {
-	uint32_t i = 0;
+	bool asked = tab->next_id >= 0;
+	uint16_t seq = asked ? (uint16_t)(tab->next_id / IPC_ID_STEP) : tab->seq;
+	uint32_t i = asked ? (uint32_t)tab->next_id % IPC_ID_STEP : 0;
 
 	while (i < tab->cap && tab->slots[i])
 		i++;
-	if (i == tab->cap) {
+	if (i >= IPC_ID_STEP)
+		return -ENOSPC;
+	if (i >= tab->cap) {
 		uint32_t cap = tab->cap ? tab->cap * 2 : 8;
-		struct ipc_obj **p = realloc(tab->slots, cap * sizeof(struct ipc_obj *));
+		struct ipc_obj **p;
+
+		while (cap <= i)
+			cap *= 2;
+		p = realloc(tab->slots, cap * sizeof(struct ipc_obj *));
 
 		if (!p)
 			return -ENOMEM;
@@ -99,9 +109,12 @@ static int place(struct ipc_table *tab, struct ipc_obj *o)
 		tab->slots = p;
 		tab->cap = cap;
 	}
-	o->id = (int32_t)(i + (uint32_t)IPC_ID_STEP * tab->seq);
-	o->perm.seq = tab->seq;
-	tab->seq = (uint16_t)((tab->seq + 1) % 32768);
+	o->id = (int32_t)(i + (uint32_t)IPC_ID_STEP * seq);
+	o->perm.seq = seq;
+	if (asked)
+		tab->next_id = -1;
+	else
+		tab->seq = (uint16_t)((seq + 1) % 32768);
 	tab->slots[i] = o;
 	tab->count++;
 	return 0;
@@ -155,9 +168,9 @@ struct ipc_obj *ipc_at(struct task *t, int kind, int32_t index)
 {
 	struct ipc_state *s = ipc_state(t->k);
 
-	if (!s || index < 0 || (uint32_t)index >= s->table[kind].cap)
+	if (!s || index < 0 || (uint32_t)index % IPC_ID_STEP >= s->table[kind].cap)
 		return NULL;
-	return s->table[kind].slots[index];
+	return s->table[kind].slots[index % IPC_ID_STEP]; /* an id will do, too */
 }
 
 struct ipc_obj *ipc_find(struct task *t, int kind, int32_t id, unsigned want, int *ret_err)
@@ -220,6 +233,29 @@ int ipc_highest(const struct ipc_state *s, int kind)
 			highest = (int)i;
 	}
 	return highest;
+}
+
+void ipc_show(struct kernel *k, int kind, struct buf *out)
+{
+	static void (*const show[IPC_KINDS])(
+		struct ipc_obj *, struct buf *) = { shm_show, sem_show, msg_show };
+	const struct ipc_table *tab = k->ipc ? &k->ipc->table[kind] : NULL;
+
+	for (uint32_t i = 0; tab && i < tab->cap; i++)
+		if (tab->slots[i])
+			show[kind](tab->slots[i], out);
+}
+
+uint32_t ipc_max(struct kernel *k, int kind, int64_t max)
+{
+	static const uint32_t most[IPC_KINDS] = { SHM_SEGMENTS_MAX, SEM_SETS_MAX, MSG_QUEUES_MAX };
+	struct ipc_state *s = ipc_state(k);
+
+	if (!s)
+		return most[kind];
+	if (max >= 0)
+		s->table[kind].max = max < most[kind] ? (uint32_t)max : most[kind];
+	return s->table[kind].max;
 }
 
 void ipc_proc_gone(struct proc *p)

@@ -17,6 +17,7 @@ struct kernel;
 struct task;
 struct proc;
 struct walk;
+struct buf;
 
 /* struct ipc64_perm of x86-64. */
 struct gipc_perm {
@@ -41,6 +42,7 @@ struct ipc_table {
 	struct ipc_obj **slots;
 	uint32_t cap, count, max;
 	uint16_t seq;
+	int32_t next_id; /* of the next one made; -1: any */
 };
 
 struct mqueue;
@@ -88,5 +90,13 @@ void shm_free(struct kernel *k, struct ipc_obj *o);
 void sem_free(struct kernel *k, struct ipc_obj *o);
 void msg_free(struct kernel *k, struct ipc_obj *o);
 void mq_done(struct kernel *k);
+
+/* /proc/sysvipc/msg, sem and shm: a line each. */
+void msg_show(struct ipc_obj *o, struct buf *out);
+void sem_show(struct ipc_obj *o, struct buf *out);
+void shm_show(struct ipc_obj *o, struct buf *out);
+void ipc_show(struct kernel *k, int kind, struct buf *out);
+/* How many there may be of a kind: as it is, or (@max >= 0) as it is from now on. */
+uint32_t ipc_max(struct kernel *k, int kind, int64_t max);
 
 #endif

@@ -20,11 +20,15 @@
 #include "base/ckd.h"
 #include "base/str.h"
 #include "tier/kernel/io/iostate.h"
+#include "tier/kernel/sock/sock.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/walk.h"
+
+/* What libc's helper thread reads from its socket: its own bytes, the last of them our word. */
+enum { NOTIFY_COOKIE = 32, NOTIFY_WOKEN = 1, NOTIFY_REMOVED = 2 };
 
 struct mq_msg {
 	struct mq_msg *next;
@@ -45,6 +49,8 @@ struct mqueue {
 	struct proc *notify;
 	int32_t notify_how, notify_sig;
 	uint64_t notify_value;
+	struct file *notify_file; /* SIGEV_THREAD: the netlink socket that is told; reference */
+	uint8_t notify_cookie[NOTIFY_COOKIE];
 	struct gucred_min {
 		int32_t pid;
 		uint32_t uid;
@@ -60,6 +66,17 @@ static const struct file_ops mq_ops;
 static uint64_t promised(int64_t max, int64_t size)
 {
 	return (uint64_t)max * ((uint64_t)size + sizeof(struct mq_msg));
+}
+
+static void forget_notify(struct mqueue *q, uint8_t why)
+{
+	if (q->notify_file) {
+		q->notify_cookie[NOTIFY_COOKIE - 1] = why;
+		netlink_tell(q->notify_file, q->notify_cookie, NOTIFY_COOKIE);
+		file_unref(q->notify_file);
+	}
+	q->notify_file = NULL;
+	q->notify = NULL;
 }
 
 static void mq_free(struct mqueue *q)
@@ -79,6 +96,7 @@ static void mq_free(struct mqueue *q)
 		free(m);
 	}
 	wait_flush(&q->wait);
+	file_unref(q->notify_file);
 	free(q->name);
 	free(q);
 }
@@ -293,7 +311,7 @@ static void mq_notify_now(struct mqueue *q)
 	struct proc *p = q->notify;
 	union gsiginfo si;
 
-	q->notify = NULL;
+	forget_notify(q, NOTIFY_WOKEN);
 	if (q->notify_how != SIGEV_SIGNAL)
 		return;
 	memset(&si, 0, sizeof(si));
@@ -420,9 +438,11 @@ struct gsigevent {
 
 SYSCALL2(mq_notify, int32_t, fd, gva_t, event)
 {
+	uint8_t cookie[NOTIFY_COOKIE];
+	struct file *f, *sock = NULL;
 	struct gsigevent ev;
 	struct mqueue *q;
-	struct file *f;
+	int r;
 
 	if (!gva_null(event)) {
 		if (guest_read(task, &ev, event, sizeof(ev)) < 0)
@@ -432,20 +452,30 @@ SYSCALL2(mq_notify, int32_t, fd, gva_t, event)
 			return -EINVAL;
 		if (ev.notify == SIGEV_SIGNAL && (ev.signo < 0 || ev.signo > GSIG_MAX))
 			return -EINVAL;
-		/* By thread: glibc's helper needs a netlink socket of its own kind. */
-		if (ev.notify == SIGEV_THREAD)
-			return -ENOSYS;
+		if (ev.notify == SIGEV_THREAD &&
+			guest_read(task, cookie, GVA(ev.value), sizeof(cookie)) < 0)
+			return -EFAULT;
 	}
 	q = mq_of(task, fd, &f);
 	if (!q)
 		return -EBADF;
 	if (gva_null(event)) {
 		if (q->notify == task->proc)
-			q->notify = NULL;
+			forget_notify(q, NOTIFY_REMOVED);
 		return 0;
+	}
+	if (ev.notify == SIGEV_THREAD) {
+		sock = fd_get(task, ev.signo);
+		r = sock ? netlink_is(sock) : -EBADF;
+		if (r < 0)
+			return r;
 	}
 	if (q->notify)
 		return -EBUSY;
+	if (sock) {
+		q->notify_file = file_ref(sock);
+		memcpy(q->notify_cookie, cookie, sizeof(cookie));
+	}
 	q->notify = task->proc;
 	q->notify_how = ev.notify;
 	q->notify_sig = ev.signo;
@@ -459,7 +489,7 @@ static void mq_flush(struct file *f, struct task *t)
 	struct mqueue *q = f->priv;
 
 	if (q->notify == t->proc)
-		q->notify = NULL;
+		forget_notify(q, NOTIFY_REMOVED);
 }
 
 static ssize_t mq_read(struct file *f, struct uio *io, int64_t *pos)

@@ -13,6 +13,7 @@
 
 #include "tier/kernel/ipc/ipc.h"
 
+#include "base/buf.h"
 #include "base/own.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sys/sys.h"
@@ -322,4 +323,16 @@ SYSCALL3(msgctl, int32_t, id, int32_t, cmd, gva_t, arg)
 	ipc_remove(task->k, IPC_MSG, &q->o);
 	msg_free(task->k, &q->o);
 	return 0;
+}
+
+void msg_show(struct ipc_obj *o, struct buf *out)
+{
+	const struct msg_queue *q = (const struct msg_queue *)o;
+	const struct gipc_perm *p = &o->perm;
+
+	buf_add_fmt(out,
+		"%10d %10d  %4o  %10llu %10llu %5d %5d %5u %5u %5u %5u %10lld %10lld %10lld\n",
+		p->key, o->id, p->mode, (unsigned long long)q->bytes, (unsigned long long)q->count,
+		q->lspid, q->lrpid, p->uid, p->gid, p->cuid, p->cgid, (long long)q->stime,
+		(long long)q->rtime, (long long)q->ctime);
 }

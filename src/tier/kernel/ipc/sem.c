@@ -14,6 +14,7 @@
 
 #include "tier/kernel/ipc/ipc.h"
 
+#include "base/buf.h"
 #include "base/own.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sys/sys.h"
@@ -468,4 +469,14 @@ SYSCALL4(semctl, int32_t, id, int32_t, num, int32_t, cmd, uint64_t, arg)
 	if (cmd == CMD_GETALL || cmd == CMD_SETALL)
 		return sem_all(task, set, cmd, GVA(arg));
 	return sem_one(task, set, num, cmd, arg);
+}
+
+void sem_show(struct ipc_obj *o, struct buf *out)
+{
+	const struct sem_set *s = (const struct sem_set *)o;
+	const struct gipc_perm *p = &o->perm;
+
+	buf_add_fmt(out, "%10d %10d  %4o %10u %5u %5u %5u %5u %10lld %10lld\n", p->key, o->id,
+		p->mode, s->n, p->uid, p->gid, p->cuid, p->cgid, (long long)s->otime,
+		(long long)s->ctime);
 }

@@ -20,6 +20,7 @@
 
 #include "tier/kernel/ipc/ipc.h"
 
+#include "base/buf.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
@@ -401,4 +402,18 @@ SYSCALL3(shmctl, int32_t, id, int32_t, cmd, gva_t, arg)
 	if (!seg)
 		return e;
 	return cmd == IPC_STAT ? shm_stat(task, seg, arg) : shm_owner_cmd(task, seg, cmd, arg);
+}
+
+void shm_show(struct ipc_obj *o, struct buf *out)
+{
+	const struct shm_seg *s = (const struct shm_seg *)o;
+	const struct gipc_perm *p = &o->perm;
+
+	buf_add_fmt(out,
+		"%10d %10d  %4o %21llu %5d %5d  %5llu %5u %5u %5u %5u %10lld %10lld %10lld %21llu "
+		"%21u\n",
+		p->key, o->id, p->mode, (unsigned long long)s->size, s->cpid, s->lpid,
+		(unsigned long long)s->attached, p->uid, p->gid, p->cuid, p->cgid,
+		(long long)s->atime, (long long)s->dtime, (long long)s->ctime,
+		(unsigned long long)(s->size + 4095) & ~4095ULL, 0u);
 }

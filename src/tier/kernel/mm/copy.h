@@ -98,6 +98,7 @@ struct uio {
 	uint64_t skip;     /* bytes of iov[at] already done */
 	uint64_t left;     /* bytes still to go */
 	char *kernel_base; /* not NULL: plain memory, @left bytes from here */
+	bool may_wait;     /* a read may answer SYS_BLOCK: the host's disk is asked (io/disk.h) */
 };
 
 int uio_guest(struct uio *io, struct task *t, gva_t base, uint64_t len);

@@ -164,12 +164,29 @@ static void host_stack(struct ucontext *uc, uint64_t slot)
 	uc->stack.size = SLOT_SIZE - SLOT_DATA;
 }
 
-static void push_frame(struct slot *s, struct ucontext *uc)
+/*
+ * A copy to where the guest may have nothing, or take it away meanwhile: 0, or 1 when it faulted.
+ * The handler of that fault finds us by the address of the one instruction that can.
+ */
+long shim_copy(void *to, const void *from, uint64_t n);
+extern const char shim_copy_ip[], shim_copy_failed[];
+__asm__(".text\n"
+	"shim_copy:\n"
+	"	mov %rdx, %rcx\n"
+	"	xor %eax, %eax\n"
+	"shim_copy_ip:\n"
+	"	rep movsb\n"
+	"	ret\n"
+	"shim_copy_failed:\n"
+	"	mov $1, %eax\n"
+	"	ret\n");
+
+static int push_frame(struct slot *s, struct ucontext *uc)
 {
 	struct shim_signal *g = &s->signal;
 	uint64_t sp = uc->m.rsp - 128, fp = uc->m.fpstate, size;
 	int on_it = g->alt_size && uc->m.rsp - 1 - g->alt_sp < g->alt_size;
-	struct frame *f;
+	struct frame *f, made;
 
 	if (g->on_alt && g->alt_size && !(g->alt_flags & 2) && !on_it)
 		sp = g->alt_sp + g->alt_size;
@@ -180,21 +197,24 @@ static void push_frame(struct slot *s, struct ucontext *uc)
 	if (fp) {
 		size = fp_size(fp);
 		sp = (sp - size) & ~63UL;
-		memcpy((void *)sp, (void *)fp, size);
+		if (shim_copy((void *)sp, (void *)fp, size))
+			return 0;
 		fp = sp;
 	}
 	f = (struct frame *)(((sp - sizeof(*f)) & ~15UL) - 8);
-	f->ret = (uint64_t)shim_restorer;
-	f->uc = *uc;
-	f->uc.link = 0;
-	f->uc.m.fpstate = fp;
-	f->uc.stack.sp = g->alt_sp;
-	f->uc.stack.flags =
+	made.ret = (uint64_t)shim_restorer;
+	made.uc = *uc;
+	made.uc.link = 0;
+	made.uc.m.fpstate = fp;
+	made.uc.stack.sp = g->alt_sp;
+	made.uc.stack.flags =
 		(int32_t)(g->alt_size ? (on_it ? 1 : 0) | (g->alt_flags & (1U << 31)) : 2);
-	f->uc.stack.pad = 0;
-	f->uc.stack.size = g->alt_size;
-	f->uc.mask = g->mask;
-	memcpy(f->info, g->info, sizeof(f->info));
+	made.uc.stack.pad = 0;
+	made.uc.stack.size = g->alt_size;
+	made.uc.mask = g->mask;
+	memcpy(made.info, g->info, sizeof(made.info));
+	if (shim_copy(f, &made, sizeof(made)))
+		return 0;
 	fp_clean(uc->m.fpstate);
 	uc->m.rip = g->handler;
 	uc->m.rsp = (uint64_t)f;
@@ -203,6 +223,7 @@ static void push_frame(struct slot *s, struct ucontext *uc)
 	uc->m.rdx = (uint64_t)&f->uc;
 	uc->m.rax = 0;
 	uc->m.eflags &= ~(0x400UL | 0x100UL | 0x10000UL);
+	return 1;
 }
 
 /* The second half of the restorer: the guest's mask goes to the kernel, host values take its place.
@@ -363,8 +384,12 @@ static void obey(struct slot *s, struct ucontext *uc)
 		s->more = 0;
 		switch (order) {
 		case ORDER_SIGNAL:
-			push_frame(s, uc);
-			break;
+			if (push_frame(s, uc))
+				break;
+			/* No place for it: that is a fault, which has its own handler, or none. */
+			kernel_call(SHIM_FAULT, (uint64_t)s, FAULT_FRAME, s->signal.sig,
+				s->signal.mask);
+			continue;
 		case ORDER_CLONE:
 			do_clone(s, uc);
 			break;
@@ -401,7 +426,13 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 		uc->m.rip = (uint64_t)place_give_up;
 		return;
 	}
+	if (sig != KICK_SIGNAL && uc->m.rip == (uint64_t)shim_copy_ip) {
+		uc->m.rip = (uint64_t)shim_copy_failed;
+		return;
+	}
 	if (sig != KICK_SIGNAL) {
+		int ours = uc->m.rip - SHIM_BASE < SHIM_SIZE && SLOT_OF(uc->m.rsp) == (uint64_t)s;
+
 		s->fault.sig = (uint32_t)sig;
 		s->fault.trapno = uc->m.trapno;
 		s->fault.error = uc->m.err;
@@ -410,7 +441,7 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 		s->fault.rsp = uc->m.rsp;
 		memcpy(s->fault.info, info, sizeof(s->fault.info));
 		s->order = ORDER_NONE;
-		kernel_call(SHIM_FAULT, (uint64_t)s, 0, 0, 0);
+		kernel_call(SHIM_FAULT, (uint64_t)s, ours ? FAULT_SHIM : FAULT_GUEST, 0, 0);
 	} else if (s->order == ORDER_NONE) {
 		kernel_call(SHIM_ASK, 0, 0, 0, 0);
 	}

@@ -77,12 +77,18 @@ enum {
 	SHIM_CALL_FIRST = 0x1000,
 	SHIM_BLANK = 0x1000, /* a blank waits for its image */
 	SHIM_ASK,            /* kicked: is there an order? */
-	SHIM_FAULT,          /* a host fault, described in the slot */
+	SHIM_FAULT,          /* (slot, FAULT_*, signal, mask) a host fault, described in the slot */
 	SHIM_HELLO,          /* (token, slot) a new task is there */
 	SHIM_FORKED,         /* (token, result) the parent's side of a clone: failed, or vfork */
 	SHIM_SIGRETURN,      /* (mask, sp, flags, size) -> address of the slot */
 	SHIM_EXEC_FAILED,    /* (step) the image could not be mapped */
 	SHIM_CALL_END,
+};
+
+enum {
+	FAULT_GUEST,
+	FAULT_SHIM,  /* in the shim itself: nothing can go on */
+	FAULT_FRAME, /* no room for a handler's frame: its signal, and the mask before it */
 };
 
 enum {

@@ -3,6 +3,7 @@
  * sock/ifreq.c - the SIOCGIF questions. There is one interface: lo.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -93,6 +94,17 @@ static bool is_change(unsigned cmd)
 	       cmd == SIOCSIFDSTADDR;
 }
 
+/* The one interface is up, and stays as it is: asking for that is no change. */
+static long change(struct task *t, unsigned cmd, struct ifreq *r)
+{
+	if (!task_capable(t, CAP_NET_ADMIN))
+		return -EPERM;
+	r->ifr_name[sizeof(r->ifr_name) - 1] = '\0';
+	if (strcmp(r->ifr_name, "lo") != 0)
+		return -ENODEV;
+	return cmd == SIOCSIFFLAGS && (r->ifr_flags & IFF_UP) ? 0 : -EPERM;
+}
+
 long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg)
 {
 	struct ifreq r;
@@ -100,8 +112,10 @@ long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg)
 
 	if (cmd == SIOCGIFCONF)
 		return list_interfaces(t, GVA(arg));
-	if (is_change(cmd))
+	if (cmd == SIOCADDRT || cmd == SIOCDELRT)
 		return -EPERM;
+	if (is_change(cmd))
+		return guest_read(t, &r, GVA(arg), sizeof(r)) < 0 ? -EFAULT : change(t, cmd, &r);
 	if (cmd != SIOCGIFNAME && (cmd < SIOCGIFNAME || cmd > SIOCSIFTXQLEN))
 		return -ENOTTY;
 	if (guest_read(t, &r, GVA(arg), sizeof(r)) < 0)

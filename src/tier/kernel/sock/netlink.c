@@ -389,3 +389,23 @@ const struct sock_ops netlink_ops = {
 	.poll = netlink_poll,
 	.name = netlink_name,
 };
+
+int netlink_is(const struct file *f)
+{
+	struct sock *s = sock_of(f);
+
+	return !s ? -ENOTSOCK : s->family == AF_NETLINK ? 0 : -EINVAL;
+}
+
+void netlink_tell(struct file *f, const void *data, size_t len)
+{
+	struct sock *s = sock_of(f);
+	struct buf b;
+
+	if (!s)
+		return;
+	buf_init(&b, len);
+	buf_add(&b, data, len);
+	put_answer(s, &b); /* a full queue loses it, as on Linux */
+	buf_done(&b);
+}

@@ -91,6 +91,18 @@ static const struct opt_row {
 };
 /* clang-format on */
 
+/* A level that nobody answers for is another error than an option. */
+static bool no_such_level(const struct sock *s, int level)
+{
+	if (level == SOL_SOCKET)
+		return false;
+	if (s->family == AF_UNIX)
+		return true;
+	return s->family == AF_INET && level != IPPROTO_IP &&
+	       !(level == IPPROTO_TCP && s->type == SOCK_STREAM) &&
+	       !(level == IPPROTO_UDP && s->type == SOCK_DGRAM);
+}
+
 static const struct opt_row *row_of(const struct sock *s, int level, int name)
 {
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -446,8 +458,7 @@ long sock_getopt(struct sock *s, struct task *t, int level, int name, gva_t val,
 	} else if (r == 0) {
 		row = row_of(s, level, name);
 		if (!row)
-			return s->family == AF_UNIX && level != SOL_SOCKET ? -EOPNOTSUPP
-									   : -ENOPROTOOPT;
+			return no_such_level(s, level) ? -EOPNOTSUPP : -ENOPROTOOPT;
 		v = opt_get(s, row);
 		if (level == IPPROTO_TCP && name == TCP_MAXSEG && s->conn == SOCK_CONNECTED)
 			v = 65483;

@@ -177,7 +177,10 @@ void sock_unref(struct sock *s);
 /* An open file for @s: takes the reference on success only. */
 struct file *sock_file(struct sock *s, unsigned flags);
 struct sock *sock_of(const struct file *f); /* NULL: not a socket */
-int sock_take_error(struct sock *s);        /* -errno and cleared, or 0 */
+/* A netlink socket (0, -ENOTSOCK or -EINVAL) gets @len bytes from the kernel (mq_notify). */
+int netlink_is(const struct file *f);
+void netlink_tell(struct file *f, const void *data, size_t len);
+int sock_take_error(struct sock *s); /* -errno and cleared, or 0 */
 void sock_set_peercred(struct sock *s, const struct gucred *c);
 struct gucred gucred_of(const struct task *t);
 /* EPIPE, with its signal unless MSG_NOSIGNAL. */

@@ -16,6 +16,7 @@
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/lock.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -52,13 +53,17 @@ static long dup_from(struct task *t, struct file *f, uint64_t min, bool cloexec)
 	return fd;
 }
 
-static long set_flags(struct task *t, struct file *f, unsigned flags)
+static long set_flags(struct task *t, struct file *f, int fd, unsigned flags)
 {
+	bool was_async = f->flags & O_ASYNC;
+
 	if ((flags & O_NOATIME) && !(f->flags & O_NOATIME) && !inode_owner(t, f->inode))
 		return -EPERM;
 	f->flags = (f->flags & ~(unsigned)SETTABLE) | (flags & SETTABLE);
 	if (f->ops->set_flags)
 		f->ops->set_flags(f, f->flags);
+	if (was_async != !!(f->flags & O_ASYNC))
+		file_set_async(f, fd);
 	return 0;
 }
 
@@ -205,17 +210,9 @@ static long set_owner(struct task *t, struct file *f, unsigned cmd, uint64_t arg
 		return -ESRCH;
 	f->owner_type = v[0];
 	f->owner_pid = v[1];
+	f->owner_uid = t->cred->uid;
+	f->owner_euid = t->cred->euid;
 	return 0;
-}
-
-/* Leases need somebody to break them: nobody else is ever a reason to, so only none is had. */
-static long set_lease(struct file *f, uint64_t arg)
-{
-	if (arg == F_UNLCK)
-		return -EAGAIN;
-	if (arg != F_RDLCK && arg != F_WRLCK)
-		return -EINVAL;
-	return S_ISREG(f->inode->mode) ? -EAGAIN : -EINVAL;
 }
 
 static long on_descriptor(
@@ -252,7 +249,7 @@ SYSCALL3(fcntl, int, fd, unsigned, cmd, uint64_t, arg)
 		return r;
 	switch (cmd) {
 	case F_SETFL:
-		return set_flags(task, f, (unsigned)arg);
+		return set_flags(task, f, fd, (unsigned)arg);
 	case F_GETLK:
 		return get_lock(task, f, GVA(arg), false);
 	case F_SETLK:
@@ -287,9 +284,9 @@ SYSCALL3(fcntl, int, fd, unsigned, cmd, uint64_t, arg)
 	case F_ADD_SEALS:
 		return memfd_add_seals(f, (unsigned)arg);
 	case GUEST_F_GETLEASE:
-		return F_UNLCK;
+		return lease_get(f);
 	case GUEST_F_SETLEASE:
-		return set_lease(f, arg);
+		return lease_set(task, f, fd, arg);
 	default:
 		return -EINVAL;
 	}

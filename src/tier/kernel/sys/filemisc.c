@@ -17,7 +17,9 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fs/memfd.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/pipe.h"
+#include "tier/kernel/sys/fileflags.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
@@ -26,11 +28,14 @@ enum { PIECE = 64 << 10, MEMFD_NAME_MAX = 249 };
 
 static long sync_file(struct task *t, int fd, bool data_only)
 {
-	struct file *f = fd_get(t, fd);
+	struct file *f;
 
+	if (t->call.disk) /* on its way: the number may be another file's by now */
+		return disk_sync(t, -1, data_only);
+	f = fd_get(t, fd);
 	if (!f)
 		return -EBADF;
-	return f->ops->fsync ? f->ops->fsync(f, data_only) : -EINVAL;
+	return f->ops->fsync ? f->ops->fsync(f, t, data_only) : -EINVAL;
 }
 
 SYSCALL1(fsync, int, fd)
@@ -62,7 +67,7 @@ SYSCALL4(sync_file_range, int, fd, int64_t, off, int64_t, len, unsigned, flags)
 		return -EBADF;
 	if ((flags & ~7u) || off < 0 || len < 0 || ckd_add(&end, off, len))
 		return -EINVAL;
-	if (f->ops->flags & FILE_STREAM)
+	if (!S_ISREG(f->inode->mode) && !S_ISBLK(f->inode->mode) && !S_ISDIR(f->inode->mode))
 		return -ESPIPE;
 	return 0;
 }
@@ -95,8 +100,11 @@ SYSCALL2(memfd_create, gva_t, uname, unsigned, flags)
 	ssize_t n;
 	int r;
 
-	if (flags & ~(unsigned)(CLOEXEC | SEALING | NOEXEC_SEAL | EXEC))
+	if (flags & ~(unsigned)(CLOEXEC | SEALING | NOEXEC_SEAL | EXEC) &
+		~(flags & HUGETLB ? HUGETLB | 0x3fu << 26 : 0u))
 		return -EINVAL;
+	if (flags & HUGETLB)
+		return -ENODEV; /* no huge pages of any size */
 	if ((flags & EXEC) && (flags & NOEXEC_SEAL))
 		return -EINVAL;
 	n = guest_copy_string(task, uname, name, sizeof(name));
@@ -114,7 +122,7 @@ SYSCALL2(memfd_create, gva_t, uname, unsigned, flags)
 	return r;
 }
 
-static long set_bit(struct task *t, struct file *f, uint64_t arg, unsigned bit)
+static long set_bit(struct task *t, struct file *f, int fd, uint64_t arg, unsigned bit)
 {
 	int32_t on;
 
@@ -123,6 +131,8 @@ static long set_bit(struct task *t, struct file *f, uint64_t arg, unsigned bit)
 	f->flags = on ? f->flags | bit : f->flags & ~bit;
 	if (f->ops->set_flags)
 		f->ops->set_flags(f, f->flags);
+	if (bit == O_ASYNC)
+		file_set_async(f, fd);
 	return 0;
 }
 
@@ -138,13 +148,19 @@ SYSCALL3(ioctl, int, fd, unsigned, cmd, uint64_t, arg)
 		task->files->slots[fd].cloexec = cmd == FIOCLEX;
 		return 0;
 	case FIONBIO:
-		return set_bit(task, f, arg, O_NONBLOCK);
+		return set_bit(task, f, fd, arg, O_NONBLOCK);
 	case FIOASYNC:
-		return set_bit(task, f, arg, O_ASYNC);
+		return set_bit(task, f, fd, arg, O_ASYNC);
 	case FIONREAD:
 		if (S_ISREG(f->inode->mode))
 			return guest_write_u32(task, GVA(arg), (uint32_t)(f->inode->size - f->pos));
 		break;
+	}
+	if (S_ISREG(f->inode->mode) || S_ISDIR(f->inode->mode)) {
+		long r = file_ioctl(task, f, cmd, arg);
+
+		if (r != -ENOTTY)
+			return r;
 	}
 	return f->ops->ioctl ? f->ops->ioctl(f, task, cmd, arg) : -ENOTTY;
 }
@@ -170,13 +186,14 @@ static struct copy *copy_of(struct task *t)
 }
 
 /* Writes what is in @c. 0, or why not: -EAGAIN when it must wait. */
-static long drain(struct copy *c, struct file *out, int64_t *pos, uint64_t *done)
+static long drain(struct task *t, struct copy *c, struct file *out, int64_t *pos, uint64_t *done)
 {
 	while (c->at < c->len) {
 		struct uio io;
 		ssize_t n;
 
 		uio_kernel(&io, c->buf + c->at, c->len - c->at);
+		io.task = t; /* a socket names its sender, a terminal asks for its group */
 		n = out->ops->write(out, &io, pos);
 		if (n <= 0)
 			return n ? n : -EIO;
@@ -186,12 +203,13 @@ static long drain(struct copy *c, struct file *out, int64_t *pos, uint64_t *done
 	return 0;
 }
 
-static long fill(struct copy *c, struct file *in, int64_t *pos, size_t want)
+static long fill(struct task *t, struct copy *c, struct file *in, int64_t *pos, size_t want)
 {
 	struct uio io;
 	ssize_t n;
 
 	uio_kernel(&io, c->buf, want < PIECE ? want : PIECE);
+	io.task = t;
 	n = in->ops->read(in, &io, pos);
 	c->at = 0;
 	c->len = n > 0 ? (size_t)n : 0;
@@ -209,7 +227,7 @@ static long copy_between(struct task *t, struct file *in, int64_t *in_pos, struc
 	if (!c)
 		return -ENOMEM;
 	while (r == 0) {
-		r = drain(c, out, out_pos, done);
+		r = drain(t, c, out, out_pos, done);
 		if (r == -EAGAIN) {
 			/* Bytes that came from a file can be had again; others must not get lost.
 			 */
@@ -223,7 +241,7 @@ static long copy_between(struct task *t, struct file *in, int64_t *in_pos, struc
 		}
 		if (r < 0 || *done >= count)
 			break;
-		r = fill(c, in, in_pos, count - *done);
+		r = fill(t, c, in, in_pos, count - *done);
 		if (r == -EAGAIN && !*done && !(in->flags & O_NONBLOCK))
 			return file_wait(t, in, POLLIN);
 		if (r <= 0)
@@ -276,6 +294,8 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 		return -EINVAL;
 	if (count > GUEST_RW_MAX)
 		count = GUEST_RW_MAX;
+	if (count > (uint64_t)(INT64_MAX - off))
+		count = (uint64_t)(INT64_MAX - off);
 	/* Both may be one open file: each side has a position of its own until the end. */
 	off = gva_null(uoff) ? in->pos : off + (int64_t)task->call.done;
 	out_off = out->pos;

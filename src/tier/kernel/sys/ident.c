@@ -70,13 +70,17 @@ SYSCALL3(getresgid, gva_t, r, gva_t, e, gva_t, s)
 	return put3(task, (gva_t[]){ r, e, s }, (uint32_t[]){ c->gid, c->egid, c->sgid });
 }
 
+enum { SECBIT_NO_FIXUP = 1 << 2, SECBIT_KEEP = 1 << 4 };
+
 /* What leaving or becoming root does to capabilities. */
 static void fix_caps(const struct cred *old, struct cred *c)
 {
 	bool had = !old->uid || !old->euid || !old->suid;
 	bool has = !c->uid || !c->euid || !c->suid;
 
-	if (had && !has && !(c->securebits & 16 /* KEEP_CAPS */))
+	if (c->securebits & SECBIT_NO_FIXUP)
+		return;
+	if (had && !has && !(c->securebits & SECBIT_KEEP))
 		c->cap_permitted = c->cap_effective = 0;
 	if (had && !has)
 		c->cap_ambient = 0;
@@ -84,6 +88,22 @@ static void fix_caps(const struct cred *old, struct cred *c)
 		c->cap_effective = 0;
 	if (old->euid && !c->euid)
 		c->cap_effective = c->cap_permitted;
+}
+
+/* What only files are about, by bit. */
+#define CAPS_FS                                                                                    \
+	(1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_DAC_READ_SEARCH |              \
+		1ULL << CAP_FOWNER | 1ULL << CAP_FSETID | 1ULL << CAP_LINUX_IMMUTABLE |            \
+		1ULL << CAP_MKNOD | 1ULL << CAP_MAC_OVERRIDE)
+
+static void fix_fs_caps(uint32_t old, struct cred *c)
+{
+	if (c->securebits & SECBIT_NO_FIXUP)
+		return;
+	if (!old && c->fsuid)
+		c->cap_effective &= ~CAPS_FS;
+	if (old && !c->fsuid)
+		c->cap_effective |= c->cap_permitted & CAPS_FS;
 }
 
 static long set_uids(struct task *t, int64_t r, int64_t e, int64_t s, bool fs_too)
@@ -226,6 +246,7 @@ SYSCALL1(setfsuid, uint32_t, uid)
 	c = cred_copy(task->cred);
 	if (c) {
 		c->fsuid = uid;
+		fix_fs_caps(old, c);
 		cred_unref(task->cred);
 		task->cred = c;
 	}
@@ -264,14 +285,17 @@ SYSCALL2(getgroups, int, size, gva_t, list)
 	return c->group_count;
 }
 
-SYSCALL2(setgroups, uint64_t, size, gva_t, list)
+SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 {
 	struct cred *c;
+	uint32_t d[1];
 
 	if (!task_capable(task, CAP_SETGID))
 		return -EPERM;
-	if (size > GUEST_GROUPS_MAX)
+	if (size > 65536)
 		return -EINVAL;
+	if (size > GUEST_GROUPS_MAX)
+		return guest_read(task, d, gva_add(list, size * 4 - 4), 4) < 0 ? -EFAULT : -ENOMEM;
 	c = cred_copy(task->cred);
 	if (!c)
 		return -ENOMEM;
@@ -399,7 +423,9 @@ SYSCALL2(capset, gva_t, uheader, gva_t, udata)
 	for (int i = 0; i < 3; i++)
 		set[i] = d[i] | (uint64_t)d[3 + i] << 32;
 	if ((set[1] & ~old->cap_permitted) || (set[0] & ~set[1]) ||
-		(set[2] & ~(old->cap_inheritable | old->cap_bounding)))
+		(set[2] & ~(old->cap_inheritable | old->cap_bounding)) ||
+		(!task_capable(task, CAP_SETPCAP) &&
+			(set[2] & ~(old->cap_inheritable | old->cap_permitted))))
 		return -EPERM;
 	c = cred_copy(old);
 	if (!c)

@@ -6,7 +6,6 @@
  * Rules: see sys/sys.h.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -18,9 +17,15 @@
 #include <sys/times.h>
 
 #include "base/str.h"
+#include "tier/kernel/io/timers.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/engine.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/vfs.h"
+
+enum { ARCH_GET_CPUID = 0x1011, ARCH_SET_CPUID = 0x1012, ROBUST_HEAD_BYTES = 24 };
 
 SYSCALL1(uname, gva_t, ubuf)
 {
@@ -103,7 +108,7 @@ static long set_limit(struct task *t, struct proc *p, unsigned what, const struc
 	if (what == RLIMIT_NOFILE && n->rlim_max > GUEST_FDS_MAX)
 		return -EPERM;
 	*old = *n;
-	return 0;
+	return what == RLIMIT_CPU ? timers_cpu_limit(p) : 0;
 }
 
 SYSCALL4(prlimit64, int, pid, unsigned, what, gva_t, unew, gva_t, uold)
@@ -192,183 +197,6 @@ SYSCALL1(times, gva_t, ubuf)
 	return kernel_now(task->k) / 10000000;
 }
 
-/* Scheduling: everybody is an ordinary task. */
-
-static struct task *task_arg(struct task *t, int tid)
-{
-	return tid ? task_find(t->k, tid) : t;
-}
-
-SYSCALL3(sched_getaffinity, int, tid, unsigned, len, gva_t, umask)
-{
-	uint8_t mask[128] = { 0 };
-	unsigned n = (task->k->cpus + 63) / 64 * 8;
-
-	if (!task_arg(task, tid))
-		return -ESRCH;
-	if (len < n || len % 8)
-		return -EINVAL;
-	for (unsigned i = 0; i < task->k->cpus && i < sizeof(mask) * 8; i++)
-		mask[i / 8] |= (uint8_t)(1u << (i % 8));
-	if (n > sizeof(mask))
-		n = sizeof(mask);
-	return guest_write(task, umask, mask, n) < 0 ? -EFAULT : (long)n;
-}
-
-SYSCALL3(sched_setaffinity, int, tid, unsigned, len, gva_t, umask)
-{
-	uint8_t mask[128] = { 0 };
-	bool any = false;
-
-	if (!task_arg(task, tid))
-		return -ESRCH;
-	if (guest_read(task, mask, umask, len < sizeof(mask) ? len : sizeof(mask)) < 0)
-		return -EFAULT;
-	for (unsigned i = 0; i < task->k->cpus && i < sizeof(mask) * 8; i++)
-		any |= mask[i / 8] >> (i % 8) & 1;
-	return any ? 0 : -EINVAL;
-}
-
-SYSCALL1(sched_getscheduler, int, tid)
-{
-	return tid < 0 ? -EINVAL : task_arg(task, tid) ? 0 : -ESRCH;
-}
-
-SYSCALL3(sched_setscheduler, int, tid, int, policy, gva_t, uparam)
-{
-	uint32_t prio;
-
-	if (tid < 0 || guest_read_u32(task, uparam, &prio) < 0)
-		return tid < 0 ? -EINVAL : -EFAULT;
-	if (!task_arg(task, tid))
-		return -ESRCH;
-	if (policy == SCHED_FIFO || policy == SCHED_RR)
-		return prio < 1 || prio > 99 ? -EINVAL : -EPERM;
-	if (policy != 0 && policy != 3 && policy != 5)
-		return -EINVAL;
-	return prio ? -EINVAL : 0;
-}
-
-SYSCALL2(sched_getparam, int, tid, gva_t, uparam)
-{
-	if (tid < 0)
-		return -EINVAL;
-	return task_arg(task, tid) ? guest_write_u32(task, uparam, 0) : -ESRCH;
-}
-
-SYSCALL2(sched_setparam, int, tid, gva_t, uparam)
-{
-	uint32_t prio;
-
-	if (tid < 0)
-		return -EINVAL;
-	if (guest_read_u32(task, uparam, &prio) < 0)
-		return -EFAULT;
-	return !task_arg(task, tid) ? -ESRCH : prio ? -EINVAL : 0;
-}
-
-static bool is_policy(int policy)
-{
-	return policy == 0 || policy == 1 || policy == 2 || policy == 3 || policy == 5 ||
-	       policy == 6;
-}
-
-SYSCALL1(sched_get_priority_max, int, policy)
-{
-	return !is_policy(policy) ? -EINVAL : policy == 1 || policy == 2 ? 99 : 0;
-}
-
-SYSCALL1(sched_get_priority_min, int, policy)
-{
-	return !is_policy(policy) ? -EINVAL : policy == 1 || policy == 2 ? 1 : 0;
-}
-
-SYSCALL2(sched_rr_get_interval, int, tid, gva_t, uts)
-{
-	if (tid < 0)
-		return -EINVAL;
-	return task_arg(task, tid) ? guest_write_timespec(task, uts, 4000000) : -ESRCH;
-}
-
-SYSCALL4(sched_getattr, int, tid, gva_t, uattr, unsigned, size, unsigned, flags)
-{
-	struct {
-		uint32_t size, policy;
-		uint64_t flags;
-		int32_t nice;
-		uint32_t prio;
-		uint64_t runtime, deadline, period;
-	} a = { .size = 48 };
-	struct task *t = task_arg(task, tid);
-
-	if (tid < 0 || size < 48 || size > 4096 || flags)
-		return -EINVAL;
-	if (!t)
-		return -ESRCH;
-	a.nice = t->nice;
-	return guest_write(task, uattr, &a, sizeof(a));
-}
-
-SYSCALL3(sched_setattr, int, tid, gva_t, uattr, unsigned, flags)
-{
-	uint32_t a[2];
-
-	if (guest_read(task, a, uattr, sizeof(a)) < 0)
-		return -EFAULT;
-	if (tid < 0 || flags || !is_policy((int)a[1]))
-		return -EINVAL;
-	if (!task_arg(task, tid))
-		return -ESRCH;
-	return a[1] == 1 || a[1] == 2 || a[1] == 6 ? -EPERM : 0;
-}
-
-SYSCALL2(getpriority, int, which, int, who)
-{
-	struct task *t = who ? task_find(task->k, who) : task;
-
-	if (which < 0 || which > 2)
-		return -EINVAL;
-	if (which != PRIO_PROCESS)
-		return 20 - task->nice;
-	return t ? 20 - t->nice : -ESRCH;
-}
-
-SYSCALL3(setpriority, int, which, int, who, int, nice)
-{
-	struct task *t = who ? task_find(task->k, who) : task;
-
-	if (which < 0 || which > 2)
-		return -EINVAL;
-	if (which != PRIO_PROCESS)
-		t = task;
-	if (!t)
-		return -ESRCH;
-	nice = nice < -20 ? -20 : nice > 19 ? 19 : nice;
-	if (nice < t->nice && !task_capable(task, CAP_SYS_NICE))
-		return -EACCES;
-	t->nice = nice;
-	return 0;
-}
-
-SYSCALL3(ioprio_get, int, which, int, who, int, unused)
-{
-	return which < 1 || which > 3 ? -EINVAL : 0;
-}
-
-SYSCALL3(ioprio_set, int, which, int, who, int, prio)
-{
-	return which < 1 || which > 3 ? -EINVAL : 0;
-}
-
-SYSCALL3(getcpu, gva_t, ucpu, gva_t, unode, gva_t, cache)
-{
-	if (!gva_null(ucpu) && guest_write_u32(task, ucpu, 0) < 0)
-		return -EFAULT;
-	if (!gva_null(unode) && guest_write_u32(task, unode, 0) < 0)
-		return -EFAULT;
-	return 0;
-}
-
 /* Odds and ends */
 
 SYSCALL1(set_tid_address, uint64_t, at)
@@ -409,27 +237,83 @@ SYSCALL3(getrandom, gva_t, ubuf, uint64_t, len, unsigned, flags)
 
 SYSCALL2(arch_prctl, int, code, uint64_t, addr)
 {
-	return -EINVAL; /* the four that programs need never arrive */
+	switch (code) { /* the four that programs need never arrive */
+	case ARCH_GET_CPUID:
+		return 1;
+	case ARCH_SET_CPUID:
+		return -ENODEV; /* the host has no faulting cpuid for us */
+	default:
+		return -EINVAL;
+	}
 }
 
 SYSCALL3(get_robust_list, int, tid, gva_t, uhead, gva_t, ulen)
 {
-	return -EPERM;
+	struct task *t = tid ? task_find(task->k, tid) : task;
+
+	if (!t || t->state == TASK_DEAD)
+		return -ESRCH;
+	if (!task_may_trace(task, t))
+		return -EPERM;
+	if (guest_write_u64(task, ulen, ROBUST_HEAD_BYTES) < 0)
+		return -EFAULT;
+	return guest_write_u64(task, uhead, host_robust_list(t));
 }
 
-SYSCALL2(seccomp, unsigned, op, unsigned, flags)
-{
-	return -EINVAL;
-}
-
+/* The log of this kernel is empty. */
 SYSCALL3(syslog, int, type, gva_t, buf, int, len)
 {
-	return task_capable(task, CAP_SYSLOG) ? 0 : -EPERM;
+	enum { READ = 2, READ_ALL = 3, READ_CLEAR = 4, CONSOLE_LEVEL = 8, LAST = 10 };
+
+	if (!task_capable(task, CAP_SYSLOG))
+		return -EPERM;
+	if (type < 0 || type > LAST)
+		return -EINVAL;
+	if (type >= READ && type <= READ_CLEAR && (gva_null(buf) || len < 0))
+		return -EINVAL;
+	return type == CONSOLE_LEVEL && (len < 1 || len > 8) ? -EINVAL : 0;
+}
+
+static long unshare_tables(struct task *t, uint64_t flags)
+{
+	struct files *files = NULL;
+	struct fs_ctx *fs = NULL;
+
+	if ((flags & CLONE_FILES) && t->files->refs > 1) {
+		files = files_copy(t->files);
+		if (!files)
+			return -ENOMEM;
+	}
+	if ((flags & CLONE_FS) && t->fs) {
+		fs = fs_ctx_copy(t->fs);
+		if (!fs) {
+			files_unref(NULL, files);
+			return -ENOMEM;
+		}
+		fs_ctx_unref(t->fs);
+		t->fs = fs;
+	}
+	if (files) {
+		files_unref(t, t->files);
+		t->files = files;
+	}
+	return 0;
 }
 
 SYSCALL1(unshare, uint64_t, flags)
 {
-	return flags ? -EPERM : 0;
+	const uint64_t spaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
+				CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP | 0x80 /* time */;
+	const uint64_t own = CLONE_FILES | CLONE_FS | CLONE_SYSVSEM;
+	const uint64_t alone = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
+
+	if (flags & ~(spaces | own | alone))
+		return -EINVAL;
+	if (flags & spaces)
+		return -EPERM;
+	if ((flags & alone) && task->proc->task_count > 1)
+		return -EINVAL;
+	return unshare_tables(task, flags);
 }
 
 SYSCALL2(setns, int, fd, int, type)
@@ -442,12 +326,69 @@ SYSCALL4(ptrace, int64_t, op, int, pid, uint64_t, addr, uint64_t, data)
 	return -EPERM;
 }
 
-SYSCALL5(kcmp, int, a_pid, int, b_pid, int, type, uint64_t, x, uint64_t, y)
+/* Which of two things comes first is stable while the sandbox lives, and says nothing of where. */
+static long compare(struct kernel *k, const void *a, const void *b)
 {
-	return -EPERM;
+	uint64_t mix[2], x, y;
+
+	memcpy(mix, k->boot_id, sizeof(mix));
+	x = ((uint64_t)a ^ mix[0]) * (mix[1] | 1);
+	y = ((uint64_t)b ^ mix[0]) * (mix[1] | 1);
+	return a == b ? 0 : x < y ? 1 : 2;
 }
 
-SYSCALL4(reboot, int, magic, int, magic2, unsigned, cmd, gva_t, arg)
+SYSCALL5(kcmp, int, a_pid, int, b_pid, int, type, uint64_t, x, uint64_t, y)
 {
-	return -EPERM;
+	enum { OF_FILE, OF_VM, OF_FILES, OF_FS, OF_SIGHAND, OF_IO, OF_SEM, OF_EPOLL };
+	struct task *a = task_find(task->k, a_pid), *b = task_find(task->k, b_pid);
+	struct file *f, *g;
+
+	if (!a || !b || a->state == TASK_DEAD || b->state == TASK_DEAD)
+		return -ESRCH;
+	if (!task_may_trace(task, a) || !task_may_trace(task, b))
+		return -EPERM;
+	switch (type) {
+	case OF_FILE:
+		f = x <= INT32_MAX ? fd_get_path(a, (int)x) : NULL;
+		g = y <= INT32_MAX ? fd_get_path(b, (int)y) : NULL;
+		return f && g ? compare(task->k, f, g) : -EBADF;
+	case OF_VM:
+		return compare(task->k, a->mm, b->mm);
+	case OF_FILES:
+		return compare(task->k, a->files, b->files);
+	case OF_FS:
+		return compare(task->k, a->fs, b->fs);
+	case OF_SIGHAND:
+		return compare(task->k, a->sighand, b->sighand);
+	case OF_IO: /* nobody has any */
+	case OF_SEM:
+		return 0;
+	default:
+		return -EINVAL;
+	}
+}
+
+SYSCALL4(reboot, unsigned, magic, unsigned, magic2, unsigned, cmd, gva_t, arg)
+{
+	enum { CAD_OFF = 0 };
+
+	if (!task_capable(task, CAP_SYS_BOOT))
+		return -EPERM;
+	if (magic != 0xfee1dead || (magic2 != 672274793 && magic2 != 85072278 &&
+					   magic2 != 369367448 && magic2 != 537993216))
+		return -EINVAL;
+	switch (cmd) {
+	case CAD_OFF:
+	case 0x89abcdef: /* no keyboard, so either is kept */
+		return 0;
+	case 0x01234567: /* restart, halt, power off, suspend, kexec: the agent's, not a guest's */
+	case 0xcdef0123:
+	case 0x4321fedc:
+	case 0xa1b2c3d4:
+	case 0xd000fce2:
+	case 0x45584543:
+		return -EPERM;
+	default:
+		return -EINVAL;
+	}
 }

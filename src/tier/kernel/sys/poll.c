@@ -134,6 +134,10 @@ SYSCALL3(poll, gva_t, fds, uint32_t, n, int32_t, timeout)
 /* What is left of the time goes back to the guest; then the call cannot be restarted. */
 static long give_left(struct task *task, gva_t at, unsigned unit, long r)
 {
+	const uint64_t sticky_timeouts = 0x4000000;
+
+	if (task->proc->personality & sticky_timeouts)
+		return r;
 	int64_t left = 0, v[2];
 
 	if (gva_null(at) || r == SYS_BLOCK)

@@ -13,6 +13,14 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 
+enum {
+	SECUREBITS_ALL = 0xff,
+	SECUREBITS_LOCKS = 0xaa,
+	SECBIT_KEEP = 1 << 4,
+	SECBIT_KEEP_LOCKED = 1 << 5,
+	SECBIT_NO_RAISE = 1 << 6,
+};
+
 static long drop_bounding(struct task *t, uint64_t cap)
 {
 	struct cred *c;
@@ -39,7 +47,8 @@ static long ambient(struct task *t, uint64_t op, uint64_t cap)
 	if (op != PR_CAP_AMBIENT_CLEAR_ALL && cap > 40)
 		return -EINVAL;
 	if (op == PR_CAP_AMBIENT_RAISE &&
-		!(t->cred->cap_permitted & t->cred->cap_inheritable & (1ULL << cap)))
+		(!(t->cred->cap_permitted & t->cred->cap_inheritable & (1ULL << cap)) ||
+			(t->cred->securebits & SECBIT_NO_RAISE)))
 		return -EPERM;
 	c = cred_copy(t->cred);
 	if (!c)
@@ -57,9 +66,14 @@ static long ambient(struct task *t, uint64_t op, uint64_t cap)
 
 static long securebits(struct task *t, uint64_t bits)
 {
+	uint64_t old = t->cred->securebits;
 	struct cred *c;
 
 	if (!task_capable(t, CAP_SETPCAP))
+		return -EPERM;
+	/* Even bits say what holds, odd ones lock the bit before them for good. */
+	if ((bits & ~(uint64_t)SECUREBITS_ALL) || (old & SECUREBITS_LOCKS & ~bits) ||
+		((old & SECUREBITS_LOCKS) >> 1 & (old ^ bits)))
 		return -EPERM;
 	c = cred_copy(t->cred);
 	if (!c)
@@ -90,10 +104,12 @@ static long keep_caps(struct task *t, uint64_t on)
 
 	if (on > 1)
 		return -EINVAL;
+	if (t->cred->securebits & SECBIT_KEEP_LOCKED)
+		return -EPERM;
 	c = cred_copy(t->cred);
 	if (!c)
 		return -ENOMEM;
-	c->securebits = on ? c->securebits | 16 : c->securebits & ~16u;
+	c->securebits = on ? c->securebits | SECBIT_KEEP : c->securebits & ~(uint32_t)SECBIT_KEEP;
 	cred_unref(t->cred);
 	t->cred = c;
 	return 0;
@@ -135,24 +151,30 @@ SYSCALL5(prctl, int, op, uint64_t, a, uint64_t, b, uint64_t, c, uint64_t, d)
 		task->no_new_privs = true;
 		return 0;
 	case PR_GET_NO_NEW_PRIVS:
-		return b || c || d ? -EINVAL : task->no_new_privs;
+		return a || b || c || d ? -EINVAL : task->no_new_privs;
 	case PR_CAPBSET_READ:
 		return a > 40 ? -EINVAL : (long)(task->cred->cap_bounding >> a & 1);
 	case PR_CAPBSET_DROP:
 		return drop_bounding(task, a);
 	case PR_CAP_AMBIENT:
-		return a < 1 || a > 4 || c || d ? -EINVAL : ambient(task, a, b);
+		if (a < 1 || a > 4 || c || d || (a == PR_CAP_AMBIENT_CLEAR_ALL && b))
+			return -EINVAL;
+		return ambient(task, a, b);
 	case PR_GET_SECUREBITS:
 		return task->cred->securebits;
 	case PR_SET_SECUREBITS:
 		return securebits(task, a);
-	case PR_GET_SECCOMP:
-		return 0;
+	case PR_GET_SECCOMP: /* strict never gets here */
+		return task->filters ? 2 : 0;
+	case PR_SET_SECCOMP:
+		if (a == 1)
+			return seccomp_set_strict(task);
+		return a == 2 ? seccomp_set_filter(task, 0, GVA(b)) : -EINVAL;
 	case PR_SET_TIMERSLACK:
-		task->timer_slack_ns = a ? (uint32_t)a : 50000;
+		task->timer_slack_ns = (int64_t)a > 0 ? a : task->timer_slack_default_ns;
 		return 0;
 	case PR_GET_TIMERSLACK:
-		return task->timer_slack_ns;
+		return (long)task->timer_slack_ns;
 	case PR_GET_TSC:
 		return guest_write_u32(task, GVA(a), PR_TSC_ENABLE);
 	case PR_GET_TIMING:
@@ -161,13 +183,21 @@ SYSCALL5(prctl, int, op, uint64_t, a, uint64_t, b, uint64_t, c, uint64_t, d)
 		return a ? -EINVAL : 0;
 	case PR_GET_TID_ADDRESS:
 		return guest_write_u64(task, GVA(a), task->clear_tid);
-	case PR_SET_VMA:
+	case PR_GET_SPECULATION_CTRL:
+		return b || c || d ? -EINVAL : a > 2 ? -ENODEV : 0;
+	case PR_SET_SPECULATION_CTRL:
+		return c || d ? -EINVAL : a > 2 ? -ENODEV : -ENXIO;
 	case PR_SET_THP_DISABLE:
+		if (b || c || d)
+			return -EINVAL;
+		task->mm->thp_disable = a != 0;
+		return 0;
+	case PR_SET_VMA:
 	case PR_SET_PTRACER:
 	case PR_MCE_KILL:
 		return 0;
 	case PR_GET_THP_DISABLE:
-		return 0;
+		return a || b || c || d ? -EINVAL : task->mm->thp_disable;
 	default:
 		return -EINVAL;
 	}

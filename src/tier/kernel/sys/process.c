@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -61,6 +62,8 @@ static int check_flags(const struct clone_req *q)
 {
 	uint64_t f = q->flags;
 
+	if ((f & CLONE_NEWNS) && (f & CLONE_FS))
+		return -EINVAL;
 	if (f & NAMESPACES)
 		return -EPERM;
 	if (f & ~CLONE_NEEDS_KNOWN)
@@ -108,7 +111,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.tls = q->tls;
 	o.c.ctid = q->child_tid;
 	o.c.slot = slot;
-	o.c.token = (uint64_t)n->tid;
+	o.c.token = n->token;
 	o.c.tid = n->tid;
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
 	if (!order_write(t, &o, sizeof(o)))
@@ -117,9 +120,20 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	return 0;
 }
 
+static int give_token(struct task *n)
+{
+	uint32_t secret;
+
+	if (getrandom(&secret, sizeof(secret), 0) != sizeof(secret))
+		return -EAGAIN;
+	n->token = (uint64_t)secret << 32 | (uint32_t)n->tid;
+	return 0;
+}
+
 static long clone_task(struct task *t, const struct clone_req *q)
 {
 	uint64_t slot = 0;
+	uint32_t limit;
 	struct task *n;
 	long r = check_flags(q);
 
@@ -129,7 +143,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		return -ENOSYS;
 	if (t->proc->limits[RLIMIT_NPROC].rlim_cur < t->k->task_count && !task_capable(t, 21))
 		return -EAGAIN;
-	if (t->k->pids_limit && t->k->task_count >= t->k->pids_limit) {
+	limit = t->k->report->pids_limit;
+	if (limit && t->k->task_count >= limit) {
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
@@ -147,7 +162,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 			if (n->sighand->act[i].handler != GSIG_IGN)
 				memset(&n->sighand->act[i], 0, sizeof(n->sighand->act[i]));
 	n->proc->vfork_waits |= (q->flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK;
-	if (q->flags & CLONE_VM)
+	r = give_token(n);
+	if (r == 0 && (q->flags & CLONE_VM))
 		r = shim_slot_alloc(t->mm, &slot);
 	if (r == 0)
 		r = give_numbers(t, n, q);
@@ -487,6 +503,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 		q.id = pidfd_pid(task, id);
 		if (q.id < 0)
 			return q.id;
+		if (pidfd_is_nonblocking(task, id))
+			q.options |= WNOHANG;
 		break;
 	default:
 		return -EINVAL;
@@ -494,6 +512,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 	r = find_news(task, &q, &c, &status);
 	if (r < 0)
 		return r;
+	if (r == 0 && !(options & WNOHANG))
+		return -EAGAIN; /* the descriptor's own */
 	if (r == 1) {
 		fill_info(&si, c, status);
 		ru = c->own_usage;

@@ -14,22 +14,10 @@
 		return -(err);                                                                     \
 	}
 
-REFUSED(mount, EPERM)
-REFUSED(umount2, EPERM)
 REFUSED(pivot_root, EPERM)
-REFUSED(open_tree, EPERM)
-REFUSED(move_mount, EPERM)
-REFUSED(fsopen, EPERM)
-REFUSED(fsconfig, EBADF)
-REFUSED(fsmount, EPERM)
-REFUSED(fspick, EPERM)
-REFUSED(mount_setattr, EPERM)
-REFUSED(open_tree_attr, EPERM)
 REFUSED(swapon, EPERM)
 REFUSED(swapoff, EPERM)
 REFUSED(acct, EPERM)
 REFUSED(quotactl, EPERM)
 REFUSED(quotactl_fd, EPERM)
-REFUSED(name_to_handle_at, EOPNOTSUPP)
-REFUSED(open_by_handle_at, EPERM)
 REFUSED(lookup_dcookie, EPERM)

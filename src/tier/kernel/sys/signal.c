@@ -13,6 +13,8 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
 
 #define UNBLOCKABLE (GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP))
@@ -190,6 +192,14 @@ static long kill_many(struct task *t, int32_t pgrp, int sig, const union gsiginf
 	return r;
 }
 
+/* The number of any of its threads will do. */
+static struct proc *proc_of(struct task *task, int32_t pid)
+{
+	struct task *t = task_find(task->k, pid);
+
+	return t ? t->proc : NULL;
+}
+
 SYSCALL2(kill, int, pid, int, sig)
 {
 	union gsiginfo info;
@@ -204,7 +214,7 @@ SYSCALL2(kill, int, pid, int, sig)
 		return -ESRCH;
 	if (pid <= 0)
 		return kill_many(task, pid ? -pid : task->proc->pgrp->id, sig, &info);
-	p = proc_find(task->k, pid);
+	p = proc_of(task, pid);
 	return p ? send_checked(task, p, sig, &info) : -ESRCH;
 }
 
@@ -257,7 +267,7 @@ static long read_info(struct task *t, struct proc *to, int sig, gva_t uinfo, uni
 
 SYSCALL3(rt_sigqueueinfo, int, pid, int, sig, gva_t, uinfo)
 {
-	struct proc *p = proc_find(task->k, pid);
+	struct proc *p = proc_of(task, pid);
 	union gsiginfo info;
 	long r = read_info(task, p, sig, uinfo, &info);
 
@@ -292,9 +302,34 @@ SYSCALL2(pidfd_open, int, pid, unsigned, flags)
 	return pidfd_install(task, t->proc, flags & 04000);
 }
 
+SYSCALL3(pidfd_getfd, int, pidfd, int, fd, unsigned, flags)
+{
+	int32_t pid = pidfd_pid(task, pidfd);
+	struct task *t = pid > 0 ? task_find(task->k, pid) : NULL;
+	struct file *f;
+	int r;
+
+	if (flags)
+		return -EINVAL;
+	if (pid < 0)
+		return pid;
+	if (!t || !t->files)
+		return -ESRCH;
+	if (!task_may_trace(task, t))
+		return -EPERM;
+	f = fd_get_path(t, fd);
+	if (!f)
+		return -EBADF;
+	file_ref(f);
+	r = fd_install(task, f, true, 0);
+	if (r < 0)
+		file_unref(f);
+	return r;
+}
+
 SYSCALL4(pidfd_send_signal, int, fd, int, sig, gva_t, uinfo, unsigned, flags)
 {
-	int32_t pid = pidfd_pid(task, fd);
+	int32_t pid = pidfd_signal_pid(task, fd);
 	union gsiginfo info;
 	struct proc *p;
 	long r;
@@ -309,11 +344,17 @@ SYSCALL4(pidfd_send_signal, int, fd, int, sig, gva_t, uinfo, unsigned, flags)
 	if (gva_null(uinfo)) {
 		signal_info_user(task, sig, &info);
 	} else {
+		uint32_t signo;
+
+		if (guest_read_u32(task, uinfo, &signo) < 0)
+			return -EFAULT;
+		if (signo != (uint32_t)sig)
+			return -EINVAL;
 		r = read_info(task, p, sig, uinfo, &info);
 		if (r < 0)
 			return r;
 	}
-	return send_checked(task, p, sig, &info);
+	return p ? send_checked(task, p, sig, &info) : -ESRCH;
 }
 
 /*

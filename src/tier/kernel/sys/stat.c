@@ -117,7 +117,7 @@ static void put_time(struct statx_timestamp *out, int64_t ns)
 
 SYSCALL5(statx, int, dirfd, gva_t, upath, unsigned, flags, unsigned, mask, gva_t, dst)
 {
-	enum { MNT_ID = 0x1000, SYNC_TYPE = 0x6000 };
+	enum { MNT_ID = 0x1000, SYNC_TYPE = 0x6000, ATTRIBUTES = STATX_ATTR_MOUNT_ROOT_ };
 	struct statx x = { 0 };
 	struct kstat k;
 	long r;
@@ -130,6 +130,8 @@ SYSCALL5(statx, int, dirfd, gva_t, upath, unsigned, flags, unsigned, mask, gva_t
 	if (r < 0)
 		return r;
 	x.stx_mask = STATX_BASIC_STATS | STATX_BTIME | MNT_ID;
+	x.stx_attributes = k.attributes;
+	x.stx_attributes_mask = ATTRIBUTES | (k.attributes_mask & ~(uint64_t)ATTRIBUTES);
 	x.stx_blksize = k.blksize;
 	x.stx_nlink = k.nlink;
 	x.stx_uid = k.uid;
@@ -175,9 +177,12 @@ static long put_statfs(struct task *t, struct path p, gva_t dst)
 	s.ffree = k.ffree;
 	s.namelen = (int64_t)k.namelen;
 	s.fsid[0] = (int32_t)p.dentry->sb->dev;
-	s.flags = 0x20 /* ST_VALID */ | (p.mnt->flags & MOUNT_READ_ONLY ? 1 : 0) |
-		  (p.mnt->flags & MOUNT_NO_SUID ? 2 : 0) | (p.mnt->flags & MOUNT_NO_DEV ? 4 : 0) |
-		  (p.mnt->flags & MOUNT_NO_EXEC ? 8 : 0) | 0x1000 /* relatime */;
+	s.flags = 0x20 /* ST_VALID */ | (p.mnt->flags & 15) |
+		  (p.dentry->sb->flags & SB_READ_ONLY ? 1 : 0) |
+		  (p.mnt->flags & MOUNT_NO_ATIME ? 0x400 : 0) |
+		  (p.mnt->flags & MOUNT_NO_DIRATIME ? 0x800 : 0) |
+		  (p.mnt->flags & (MOUNT_NO_ATIME | MOUNT_STRICT_ATIME) ? 0 : 0x1000) |
+		  (p.mnt->flags & MOUNT_NO_FOLLOW ? 0x2000 : 0);
 	return guest_write(t, dst, &s, sizeof(s));
 }
 

@@ -69,6 +69,10 @@ typedef long syscall_fn(struct task *task, const uint64_t *a);
 	SYSCALL_BODY_(name, (struct task * task, t0 n0, t1 n1, t2 n2, t3 n3, t4 n4, t5 n5),        \
 		ARG_(t0, 0), ARG_(t1, 1), ARG_(t2, 2), ARG_(t3, 3), ARG_(t4, 4), ARG_(t5, 5))
 
+/* sys/seccomp.c, for prctl. */
+long seccomp_set_strict(struct task *task);
+long seccomp_set_filter(struct task *task, unsigned flags, gva_t uprog);
+
 /* The row of a call, or NULL for a number that does not exist. */
 enum sys_state { SYS_FULL, SYS_STUB, SYS_NATIVE, SYS_NONE };
 struct sys_row {

@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_KERNEL_SYS_USAGE_H
 #define WARD_TIER_KERNEL_SYS_USAGE_H
 
+#include <stdint.h>
 #include <sys/resource.h>
 
 struct proc;
@@ -19,5 +20,8 @@ void usage_of(struct proc *p, struct rusage *ret);
 /* The process is about to leave its host process: what it used is remembered. */
 void usage_keep(struct proc *p);
 void usage_of_task(struct task *t, struct rusage *ret);
+/* The same in ns. */
+int64_t usage_ns(struct proc *p);
+int64_t usage_task_ns(struct task *t);
 
 #endif

@@ -41,13 +41,16 @@ static long allowed(struct task *t, struct path p, const char *name, int want)
 
 	if (r < 0)
 		return r;
+	if (want == W_OK && (i->flags & (INODE_IMMUTABLE | INODE_APPEND)))
+		return -EPERM;
 	if (str_after(name, "trusted.")) {
 		if (task_capable(t, CAP_SYS_ADMIN))
 			return 0;
 		return want == W_OK ? -EPERM : -ENODATA;
 	}
+	/* Anybody may look; file capabilities are words like the others, and give nothing. */
 	if (str_after(name, "security."))
-		return want == W_OK ? -EPERM : -ENODATA;
+		return want != W_OK || task_capable(t, CAP_SYS_ADMIN) ? 0 : -EPERM;
 	if (str_after(name, "system."))
 		return -EOPNOTSUPP;
 	if (!str_after(name, "user."))
@@ -118,6 +121,31 @@ static long get_one(struct task *t, struct path p, gva_t uname, gva_t uvalue, ui
 	return r;
 }
 
+/* Who may not read trusted names does not hear of them. */
+static long without_trusted(struct inode *i, char *list, uint64_t size, long len)
+{
+	char *all = size ? list : malloc((size_t)len), *to = all;
+	long kept = 0;
+
+	if (!all)
+		return -ENOMEM;
+	if (!size)
+		len = i->ops->listxattr(i, all, (size_t)len);
+	for (long at = 0; at < len;) {
+		size_t one = strlen(all + at) + 1;
+
+		if (!str_after(all + at, "trusted.")) {
+			memmove(to, all + at, one);
+			to += one;
+			kept += (long)one;
+		}
+		at += (long)one;
+	}
+	if (!size)
+		free(all);
+	return kept;
+}
+
 static long list_all(struct task *t, struct path p, gva_t ulist, uint64_t size)
 {
 	struct inode *i = p.dentry->inode;
@@ -134,6 +162,8 @@ static long list_all(struct task *t, struct path p, gva_t ulist, uint64_t size)
 			return -ENOMEM;
 	}
 	r = i->ops->listxattr(i, list, size);
+	if (r > 0 && !task_capable(t, CAP_SYS_ADMIN))
+		r = without_trusted(i, list, size, r);
 	if (r > 0 && size && guest_write(t, ulist, list, (size_t)r) < 0)
 		r = -EFAULT;
 	free(list);

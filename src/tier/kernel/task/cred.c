@@ -6,6 +6,7 @@
  * Rules: a cred that somebody else may hold is never changed: copy, change, put in place.
  */
 #include <stdlib.h>
+#include <linux/capability.h>
 
 #include "tier/kernel/kernel.h"
 
@@ -29,6 +30,18 @@ bool task_in_group(const struct task *t, uint32_t gid)
 bool task_is_open_to(const struct task *reader, const struct task *t)
 {
 	return t->proc != t->k->init || reader->proc == t->proc;
+}
+
+bool task_may_trace(const struct task *reader, const struct task *t)
+{
+	const struct cred *a = reader->cred, *b = t->cred;
+
+	if (!task_is_open_to(reader, t))
+		return false;
+	if (reader->proc == t->proc || task_capable(reader, CAP_SYS_PTRACE))
+		return true;
+	return a->uid == b->euid && a->uid == b->suid && a->uid == b->uid && a->gid == b->egid &&
+	       a->gid == b->sgid && a->gid == b->gid && t->mm && t->mm->dumpable;
 }
 
 struct cred *cred_ref(struct cred *c)

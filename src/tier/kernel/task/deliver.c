@@ -33,6 +33,20 @@ static enum what by_default(struct task *t, int sig)
 	}
 }
 
+#define DUMPS_CORE                                                                                 \
+	(GSIG_BIT(SIGQUIT) | GSIG_BIT(SIGILL) | GSIG_BIT(SIGTRAP) | GSIG_BIT(SIGABRT) |            \
+		GSIG_BIT(SIGFPE) | GSIG_BIT(SIGSEGV) | GSIG_BIT(SIGBUS) | GSIG_BIT(SIGSYS) |       \
+		GSIG_BIT(SIGXCPU) | GSIG_BIT(SIGXFSZ))
+enum { CORE_BYTES_MIN = 4096, CORE_FLAG = 0x80 };
+
+int death_status(const struct task *t, int sig)
+{
+	bool core = (GSIG_BIT(sig) & DUMPS_CORE) && t->mm && t->mm->dumpable &&
+		    t->proc->limits[RLIMIT_CORE].rlim_cur >= CORE_BYTES_MIN;
+
+	return core ? sig | CORE_FLAG : sig;
+}
+
 static void prepare(struct task *t, int sig, struct gsigaction *a, const union gsiginfo *info)
 {
 	struct deliver *d = &t->deliver;
@@ -78,7 +92,7 @@ enum delivered deliver_signals(struct task *t)
 			case WHAT_DIE:
 				if (p == t->k->init && sig != SIGKILL && info.code <= 0)
 					continue;
-				proc_exit(p, sig);
+				proc_exit(p, death_status(t, sig));
 				return DELIVER_DEAD;
 			}
 		}

@@ -12,6 +12,9 @@ enum delivered {
 	DELIVER_DEAD,    /* the process is over */
 };
 
+/* wait(2)'s status of a process that @sig ends: a core dump is said where Linux would make one. */
+int death_status(const struct task *t, int sig);
+
 /* Takes signals until one needs a handler or none is left. */
 enum delivered deliver_signals(struct task *t);
 

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
+#include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/trap/calls.h"
 #include "tier/kernel/trap/place.h"
 
@@ -83,6 +85,8 @@ static void call_over(struct task *t)
 		(c->own_free ? c->own_free : free)(c->own);
 	c->own = NULL;
 	c->own_free = NULL;
+	disk_drop(c->disk);
+	c->disk = NULL;
 	c->active = c->blocked = false;
 }
 
@@ -197,10 +201,21 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->done = 0;
 	memset(c->u, 0, sizeof(c->u));
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
+	c->fetched = false;
 	c->map_fd = 0;
 	c->unsteady = false;
 	c->path[0] = '\0';
 	c->active = c->first = true;
+	if ((t->filters || t->seccomp_strict) && (nr < SHIM_CALL_FIRST || nr >= SHIM_CALL_END)) {
+		switch (seccomp_check(t, &c->ret)) {
+		case SECCOMP_GO:
+			break;
+		case SECCOMP_DEAD:
+			return false;
+		case SECCOMP_ANSWER:
+			return settle(t);
+		}
+	}
 	if (!row || !row->fn) {
 		if (!row || row->state == SYS_NONE)
 			count_unknown(t->k, nr);

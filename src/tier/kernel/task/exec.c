@@ -381,16 +381,18 @@ static void push_u64(struct stack *s, uint64_t v)
 
 static void push_pointers(struct stack *s, const struct words *w, uint64_t strings)
 {
-	uint64_t *to;
+	uint8_t *to; /* aligned for the guest, not for us */
 	size_t off = 0;
 
 	s->at -= (w->count + 1) * 8;
-	to = (uint64_t *)(s->bytes + s->cap - (s->top - s->at));
+	to = s->bytes + s->cap - (s->top - s->at);
 	for (unsigned i = 0; i < w->count; i++) {
-		to[i] = strings + off;
+		uint64_t at = strings + off;
+
+		memcpy(to + i * sizeof(at), &at, sizeof(at));
 		off += strlen(w->bytes + off) + 1;
 	}
-	to[w->count] = 0;
+	memset(to + w->count * sizeof(uint64_t), 0, sizeof(uint64_t));
 }
 
 struct auxv {

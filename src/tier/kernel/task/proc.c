@@ -17,7 +17,9 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/mm/lock.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -112,6 +114,7 @@ void mm_unref(struct mm *mm)
 	free(mm->exe_path);
 	free(mm->fake_base);
 	free(mm->slots);
+	mm_unlock_all(mm);
 	place_free(mm->place);
 	free(mm);
 }
@@ -127,6 +130,9 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->host_pid = 0;
 	mm->slots = NULL;
 	mm->slot_next = 0;
+	mm->locks = NULL; /* a child's memory is not locked */
+	mm->lock_count = 0;
+	mm->lock_future = false;
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
@@ -173,6 +179,7 @@ static void task_bury(struct task *t)
 	sighand_unref(t->sighand);
 	cred_unref(t->cred);
 	mm_unref(t->mm);
+	seccomp_unref(t->filters);
 	free(t);
 }
 
@@ -318,7 +325,7 @@ static struct task *task_blank(struct kernel *k)
 	t->k = k;
 	t->tid = tid;
 	t->start_ns = kernel_now(k);
-	t->timer_slack_ns = 50000;
+	t->timer_slack_ns = t->timer_slack_default_ns = 50000;
 	return t;
 }
 
@@ -426,9 +433,11 @@ struct task *task_clone(struct task *t, uint64_t flags)
 		return NULL;
 	memcpy(n->comm, t->comm, sizeof(n->comm));
 	n->mask = t->mask;
-	n->nice = t->nice;
-	n->timer_slack_ns = t->timer_slack_ns;
+	sched_inherit(n, t);
+	n->timer_slack_ns = n->timer_slack_default_ns = t->timer_slack_ns;
 	n->no_new_privs = t->no_new_privs;
+	n->seccomp_strict = t->seccomp_strict;
+	n->filters = seccomp_ref(t->filters);
 	if (!(flags & CLONE_VM) || (flags & CLONE_VFORK))
 		n->altstack = t->altstack;
 	if (!share(n, t, flags)) {
@@ -444,6 +453,7 @@ struct task *task_clone(struct task *t, uint64_t flags)
 			return NULL;
 		}
 		inherit_proc(p, t->proc);
+		timers_cpu_limit(p);
 		ipc_proc_forked(t->proc, p);
 		p->parent = flags & CLONE_PARENT ? t->proc->parent : t->proc;
 		if (!p->parent)
@@ -672,6 +682,7 @@ void task_exit(struct task *t, int status)
 
 	if (t->state == TASK_DEAD)
 		return;
+	robust_release(t);
 	unready(t);
 	call_drop(t);
 	t->state = TASK_DEAD;
@@ -728,6 +739,7 @@ void proc_execed(struct task *t)
 		next = o->next;
 		if (o == t || o->state == TASK_DEAD)
 			continue;
+		robust_release(o);
 		unready(o);
 		call_drop(o);
 		o->state = TASK_DEAD;

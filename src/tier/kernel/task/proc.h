@@ -16,6 +16,10 @@ struct task *proc_first(struct kernel *k, struct mm *mm);
  * says which host memory it is. NULL: no memory, or too many tasks.
  */
 struct task *task_clone(struct task *t, uint64_t flags);
+/* robust.c: the locks that a task holds are nobody's; before its memory goes. */
+void robust_release(struct task *t);
+/* sys/sched.c: policy, priorities and processors of a new task. */
+void sched_inherit(struct task *child, const struct task *from);
 /* Undo of task_clone() before the task ever ran. */
 void task_abandon(struct task *t);
 /* One thread ends; the last one ends the process with @status (a wait(2) status). */

@@ -73,13 +73,17 @@ static bool is_ignored(struct proc *p, struct task *t, int sig)
 	       (a->handler == GSIG_DFL && (IGNORED_BY_DEFAULT & GSIG_BIT(sig)));
 }
 
-static int enqueue(struct kernel *k, struct sigpending *p, int sig, const union gsiginfo *info)
+static int enqueue(struct proc *to, struct sigpending *p, int sig, const union gsiginfo *info)
 {
+	uint64_t most = to->limits[RLIMIT_SIGPENDING].rlim_cur;
+	struct kernel *k = to->k;
 	struct sigqueued *q;
 
 	if (sig < GSIG_RT_MIN && (p->set & GSIG_BIT(sig)))
 		return 0; /* once is enough */
-	q = k->sig_queued < GUEST_SIGQUEUE_MAX ? calloc(1, sizeof(*q)) : NULL;
+	q = k->sig_queued < GUEST_SIGQUEUE_MAX && (k->sig_queued < most || !info || info->code >= 0)
+		    ? calloc(1, sizeof(*q))
+		    : NULL;
 	if (!q) {
 		if (sig >= GSIG_RT_MIN && info && info->code < 0)
 			return -EAGAIN;
@@ -142,7 +146,7 @@ int signal_send_task(struct task *t, int sig, const union gsiginfo *info)
 	}
 	if (is_ignored(p, t, sig) && !(t->mask & GSIG_BIT(sig)))
 		return 0;
-	r = enqueue(t->k, &t->pending, sig, info);
+	r = enqueue(p, &t->pending, sig, info);
 	if (r < 0)
 		return r;
 	wait_wake(&p->signal_queue, POLLIN);
@@ -171,7 +175,7 @@ int signal_send_proc(struct proc *p, int sig, const union gsiginfo *info)
 	}
 	if (wants && is_ignored(p, wants, sig))
 		return 0;
-	r = enqueue(p->k, &p->pending, sig, info);
+	r = enqueue(p, &p->pending, sig, info);
 	if (r < 0)
 		return r;
 	wait_wake(&p->signal_queue, POLLIN);

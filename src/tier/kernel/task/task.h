@@ -25,6 +25,7 @@ struct tty;
 struct host_task; /* trap/: the host thread behind a task */
 struct file;
 struct call_fn;
+struct seccomp_filter; /* task/seccomp.h */
 
 struct cred {
 	unsigned refs;
@@ -42,6 +43,8 @@ bool task_in_group(const struct task *t, uint32_t gid);
 /* May @reader look into @t at all? Pid 1 is the agent, which speaks for the sandbox: nobody's but
  * its own. */
 bool task_is_open_to(const struct task *reader, const struct task *t);
+/* ptrace's rule for reading another's memory, files and lists. */
+bool task_may_trace(const struct task *reader, const struct task *t);
 struct cred *cred_ref(struct cred *c);
 void cred_unref(struct cred *c);
 /* A copy with one reference, to be changed and put in place of t->cred; NULL: no memory. */
@@ -58,17 +61,24 @@ struct mm {
 	uint64_t auxv_at, auxv_len;
 	struct file *exe; /* reference; NULL: none */
 	char *exe_path;
-	bool dumpable;
-	uint8_t *slots; /* the engine's: one byte per slot of the shim */
+	bool dumpable, thp_disable;
+	struct mm_range {
+		uint64_t from, to;
+	} * locks; /* mm/lock.c */
+	unsigned lock_count;
+	bool lock_future; /* mlockall: all that comes, too */
+	uint8_t *slots;   /* the engine's: one byte per slot of the shim */
 	unsigned slot_next;
 	struct place *place; /* the engine's: call sites, or NULL */
 	bool place_off;      /* the table is not there: the program has something else there */
+	bool place_shut;     /* a filter inside is to see every call: no more answers */
 	bool place_many;     /* has had threads: no more answers by path */
 };
 
 /* One system call in flight: see task/wait.h. */
 struct call {
 	int64_t nr;
+	uint64_t ip; /* behind the instruction that made it */
 	uint64_t args[6];
 	long ret; /* once it is over */
 	bool active, first, blocked, ready;
@@ -78,6 +88,8 @@ struct call {
 	uint64_t u[16];
 	void *own;
 	void (*own_free)(void *own);
+	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
+	bool fetched;          /* it was asked once in this call */
 	struct ktimer timer;
 	struct wait_entry *waits; /* registered now */
 	struct wait_entry inline_waits[4];
@@ -133,13 +145,23 @@ struct task {
 	int32_t exit_signal;
 	int64_t start_ns;
 	int32_t nice;
-	uint32_t timer_slack_ns;
+	struct {
+		uint32_t policy, prio;
+		bool reset_on_fork;
+		uint64_t runtime, deadline, period; /* SCHED_DEADLINE */
+	} sched;
+	uint16_t ioprio;
+	uint64_t cpus[GUEST_CPU_WORDS]; /* all zero: every one */
+	uint64_t timer_slack_ns, timer_slack_default_ns;
 	bool no_new_privs;
+	bool seccomp_strict;
+	struct seccomp_filter *filters; /* the newest; reference */
 	int32_t pdeath_signal;
 
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
 	bool embryo;            /* made, but its host thread has not said hello */
+	uint64_t token;         /* what it says then: its number, and above it a secret */
 	struct ktimer embryo_timer;
 	uint64_t child_settid;
 	struct task *hash_next; /* by tid */

@@ -11,6 +11,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/walk.h"
 
@@ -198,8 +199,18 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_u64(w, "robust_list", &t->robust_list);
 	walk_i64(w, "start_ns", &t->start_ns);
 	walk_i32(w, "nice", &t->nice);
-	walk_u32(w, "timer_slack_ns", &t->timer_slack_ns);
+	walk_u32(w, "policy", &t->sched.policy);
+	walk_u32(w, "prio", &t->sched.prio);
+	walk_bool(w, "reset_on_fork", &t->sched.reset_on_fork);
+	walk_u64(w, "runtime", &t->sched.runtime);
+	walk_u64(w, "deadline", &t->sched.deadline);
+	walk_u64(w, "period", &t->sched.period);
+	walk_bytes(w, "ioprio", &t->ioprio, sizeof(t->ioprio));
+	walk_bytes(w, "cpus", t->cpus, sizeof(t->cpus));
+	walk_u64(w, "timer_slack_ns", &t->timer_slack_ns);
+	walk_u64(w, "timer_slack_default_ns", &t->timer_slack_default_ns);
 	walk_bool(w, "no_new_privs", &t->no_new_privs);
+	seccomp_walk(t, w);
 	walk_i32(w, "pdeath_signal", &t->pdeath_signal);
 	call_walk(&t->call, w);
 }

@@ -76,9 +76,14 @@ struct host_action {
 
 static int set_action(int sig, uint64_t handler, const struct shim_head *head)
 {
-	/* SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART, everything masked */
+	/* Everything masked, except what the shim's own copy to a guest's stack may run into. */
+	const uint64_t memory = 1ULL << (SIGSEGV - 1) | 1ULL << (SIGBUS - 1);
+	/* SA_SIGINFO | SA_RESTORER | SA_ONSTACK | SA_RESTART; SA_NODEFER */
 	struct host_action a = { handler, 0x4 | 0x04000000 | 0x08000000 | 0x10000000,
-		head->host_restorer, ~0ULL };
+		head->host_restorer, ~memory };
+
+	if (memory >> (sig - 1) & 1)
+		a.flags |= 0x40000000;
 
 	return (int)syscall(SYS_rt_sigaction, sig, &a, NULL, 8);
 }
@@ -291,10 +296,13 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	trap->refs = 1;
 	hp = host_proc_create(k, trap, (pid_t)pid);
 	if (!hp || !host_add(e, hp, (pid_t)pid, SLOT_BASE) || trap_start(trap, NULL) < 0) {
-		if (hp)
+		if (hp) { /* its end frees the rest */
 			host_proc_kill(hp);
-		else
+		} else {
 			kill((pid_t)pid, SIGKILL);
+			close(fd);
+			free(trap);
+		}
 		e->fail = -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}

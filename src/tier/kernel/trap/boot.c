@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
+#include "tier/kernel/io/disk.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 
@@ -44,6 +45,8 @@ int engine_start(struct kernel *k, struct err *e)
 	k->timer_watch = (struct watch){ .fd = k->timer_fd, .events = EPOLLIN, .fn = on_timer };
 	r = watch_add(k, &k->timer_watch);
 	if (r == 0)
+		r = disk_init(k, NULL);
+	if (r == 0)
 		r = watch_add(k, &en->zygote_watch);
 	if (r == 0) {
 		en->blank_asked = BLANKS_READY;
@@ -57,15 +60,17 @@ void engine_loop(struct kernel *k)
 	struct epoll_event ev[16];
 
 	for (;;) {
-		int n = epoll_wait(k->epoll, ev, 16, -1);
+		int n = epoll_pwait(k->epoll, ev, 16, -1, NULL);
 
 		if (n < 0)
 			continue;
 		kernel_lock(k);
 		for (int i = 0; i < n; i++) {
-			struct watch *w = ev[i].data.ptr;
+			/* Another thread, or the event before this one, may have ended it. */
+			struct watch *w = watch_of(k, ev[i].data.u64);
 
-			w->fn(k, w, ev[i].events);
+			if (w)
+				w->fn(k, w, ev[i].events);
 		}
 		if (k->over) {
 			kernel_unlock(k);

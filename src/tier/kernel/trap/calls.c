@@ -7,10 +7,12 @@
  */
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/ckd.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/calls.h"
 #include "tier/kernel/trap/engine.h"
@@ -27,16 +29,37 @@ static long shim_ask(struct task *t, const uint64_t *a)
 	return 0;
 }
 
+/* The stack that the handler was to run on cannot be written. */
+static void frame_failed(struct task *t, uint64_t sig, gsigset_t mask)
+{
+	union gsiginfo info;
+
+	if (sig == SIGSEGV)
+		t->sighand->act[SIGSEGV - 1].handler = GSIG_DFL;
+	signal_set_mask(t, mask);
+	memset(&info, 0, sizeof(info));
+	info.code = SI_KERNEL;
+	signal_force(t, SIGSEGV, &info);
+}
+
 static long shim_fault(struct task *t, const uint64_t *a)
 {
 	union gsiginfo info;
-	struct slot *at = NULL;
 	uint32_t sig;
 
+	if (a[1] == FAULT_SHIM) {
+		proc_exit(t->proc, death_status(t, SIGSEGV));
+		return 0;
+	}
+	if (a[1] == FAULT_FRAME) {
+		frame_failed(t, a[2], a[3]);
+		return 0;
+	}
 	if (!t->host ||
-		guest_read_u32(t, GVA(t->host->slot + (uint64_t)&at->fault.sig), &sig) < 0 ||
-		guest_read(t, &info, GVA(t->host->slot + (uint64_t)&at->fault.info), sizeof(info)) <
-			0)
+		guest_read_u32(t, GVA(t->host->slot + offsetof(struct slot, fault.sig)), &sig) <
+			0 ||
+		guest_read(t, &info, GVA(t->host->slot + offsetof(struct slot, fault.info)),
+			sizeof(info)) < 0)
 		sig = 0;
 	if (sig != SIGSEGV && sig != SIGBUS && sig != SIGFPE && sig != SIGILL && sig != SIGTRAP) {
 		memset(&info, 0, sizeof(info));

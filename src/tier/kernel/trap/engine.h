@@ -121,6 +121,10 @@ void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
 /* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
+/* What the guest chose of the processors reaches its host thread. */
+void host_set_cpus(struct task *t);
+/* set_robust_list's address of a live task; 0: none. */
+uint64_t host_robust_list(struct task *t);
 extern const struct mm_ops host_mm_ops;
 int shim_slot_alloc(struct mm *mm, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);

@@ -82,6 +82,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 		host_proc_kill(hp);
 		return r;
 	}
+	robust_release(t);
 	t->host = NULL; /* its slot goes with the old memory */
 	if (old_ht) {
 		if (t->mm && t->mm->refs > 1)
@@ -101,6 +102,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	mm_unref(t->mm);
 	t->mm = mm;
 	mm->host_pid = hp->pid;
+	host_set_cpus(t);
 	o = engine_out(e);
 	o->fd = hp->trap->fd;
 	o->id = hp->blank_notif;

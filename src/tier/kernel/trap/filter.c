@@ -19,6 +19,8 @@
 #include "tier/kernel/shim/shim.h"
 #include "tier/kernel/trap/filter.h"
 
+enum { SYS_futex_waitv_ = 449 }; /* older headers do not have it */
+
 enum act {
 	ACT_NOTIFY,
 	ACT_ALLOW,
@@ -56,6 +58,7 @@ static const struct {
 	{ SYS_membarrier, ACT_ALLOW },
 	{ SYS_rseq, ACT_ALLOW },
 	{ SYS_close_range, ACT_SHIM },
+	{ SYS_futex_waitv_, ACT_ALLOW },
 };
 
 struct build {
@@ -104,10 +107,11 @@ static void emit_act(struct build *b, enum act act)
 	case ACT_ALLOW:
 		put(b, RET(SECCOMP_RET_ALLOW));
 		break;
-	case ACT_MMAP: /* anonymous, not out of the host's huge pages, not over what is ours */
+	case ACT_MMAP: /* anonymous, not out of the host's huge pages, not locked, not over what is
+			  ours */
 		put(b, LD_ARG(3, false));
 		put(b, JSET(0x20, 0, 8));
-		put(b, JSET(0x40000, 5, 0));
+		put(b, JSET(0x42000, 5, 0));
 		put(b, JSET(0x10 /* MAP_FIXED */, 0, 5));
 		put(b, LD_ARG(0, true));
 		put(b, JEQ(0, 0, 3));

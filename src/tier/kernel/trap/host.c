@@ -85,7 +85,7 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 	struct host_proc *hp = (struct host_proc *)w;
 	struct engine *e = engine_of(k);
 	struct host_proc **pp = &e->blanks;
-	struct host_task *ht = host_find(e, hp->pid);
+	struct host_task *ht;
 
 	watch_remove(k, w);
 	while (*pp && *pp != hp)
@@ -103,6 +103,7 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
+	ht = host_find(e, hp->pid); /* only now: the end of a task drops its own */
 	if (ht && ht->hp == hp && !ht->task)
 		host_drop(e, ht); /* it never got an image */
 	close(w->fd);
@@ -191,4 +192,26 @@ void shim_slot_free(struct mm *mm, uint64_t slot)
 
 	if (mm->slots && i < SLOT_COUNT)
 		mm->slots[i] = 0;
+}
+
+void host_set_cpus(struct task *t)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < GUEST_CPU_WORDS; i++)
+		any |= t->cpus[i] != 0;
+	/* The host may have given the sandbox fewer: then it says no, and nothing changes. */
+	if (any && t->host && t->host->tid > 1)
+		syscall(SYS_sched_setaffinity, t->host->tid, sizeof(t->cpus), t->cpus);
+}
+
+uint64_t host_robust_list(struct task *t)
+{
+	uint64_t head = 0;
+	size_t len = 0;
+
+	if (!t->host || t->host->tid <= 1 ||
+		syscall(SYS_get_robust_list, t->host->tid, &head, &len) < 0)
+		return 0;
+	return head;
 }

@@ -23,17 +23,24 @@
 
 #include "base/str.h"
 #include "host/host.h"
+#include "proto/fds.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/trap/hostfile.h"
 #include "tier/kernel/vfs/file.h"
 
-enum { NO_WAIT = 8 /* RWF_NOWAIT */, PIECE = 64 << 10, PASSED_MAX = 8 };
+enum {
+	NO_WAIT = 8, /* RWF_NOWAIT */
+	PIECE = 64 << 10,
+	CHANNEL_PIECE = FRAME_PAYLOAD_MAX + 4096, /* a frame with its head, in one go */
+	PASSED_MAX = 8,
+};
 
 struct host_end {
 	struct watch watch;
 	struct wait_queue wait;
 	bool watched, regular;
+	char *room; /* the channel's: CHANNEL_PIECE bytes */
 };
 
 static void on_event(struct kernel *k, struct watch *w, unsigned events)
@@ -64,6 +71,7 @@ static void end_destroy(struct kernel *k, struct host_end *h)
 	if (h->watched)
 		watch_remove(k, &h->watch);
 	close(h->watch.fd);
+	free(h->room);
 	free(h);
 }
 
@@ -299,19 +307,70 @@ struct file *hostfile_create(struct kernel *k, int fd, unsigned flags)
 
 /* The channel */
 
+/*
+ * What the host gets of files that the agent passes on: descriptors of their contents, as a mapping
+ * would have them, and only of what was opened for reading. The position is not the guest's.
+ */
+static int lend(const struct scm *scm, int *fds)
+{
+	for (unsigned i = 0; i < scm->count; i++) {
+		struct file *f = scm->files[i];
+		struct map_source src = { -1, 0 };
+		int r = -EOPNOTSUPP;
+
+		if (S_ISREG(f->inode->mode) && !file_writable(f) && f->ops->mmap)
+			r = f->ops->mmap(f, PROT_READ, MAP_PRIVATE, &src);
+		if (r < 0 || src.fd < 0 || src.offset)
+			return r < 0 ? r : -EOPNOTSUPP;
+		fds[i] = src.fd;
+	}
+	return 0;
+}
+
+static ssize_t channel_put(struct host_end *h, void *buf, size_t len, const struct scm *scm)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(PASSED_MAX * sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { buf, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fds[PASSED_MAX], r;
+	ssize_t n;
+
+	if (scm && scm->count) {
+		if (scm->count > PASSED_MAX)
+			return -ETOOMANYREFS;
+		r = lend(scm, fds);
+		if (r < 0)
+			return r;
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(scm->count * sizeof(int));
+		control.head.cmsg_level = SOL_SOCKET;
+		control.head.cmsg_type = SCM_RIGHTS;
+		control.head.cmsg_len = CMSG_LEN(scm->count * sizeof(int));
+		memcpy(CMSG_DATA(&control.head), fds, scm->count * sizeof(int));
+	}
+	n = sendmsg(h->watch.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return n < 0 ? -errno : n;
+}
+
 static ssize_t channel_send(struct sock *s, struct task *t, struct uio *io, struct msg_out *m)
 {
 	struct host_end *h = s->host;
-	char buf[8192];
-	ssize_t n = uio_in(io, buf, sizeof(buf)), done;
+	size_t want = io->left < CHANNEL_PIECE ? io->left : CHANNEL_PIECE;
+	ssize_t n = uio_in(io, h->room, want), done;
 
-	if (n <= 0)
-		return n;
-	done = send(h->watch.fd, buf, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
-	done = done < 0 ? -errno : done;
-	if (done < n)
-		uio_back(io, (size_t)(n - (done > 0 ? done : 0)));
-	return done == -EPIPE ? sock_broken(t, m->flags) : done;
+	if (n > 0) {
+		done = channel_put(h, h->room, (size_t)n, m->scm);
+		if (done < n)
+			uio_back(io, (size_t)(n - (done > 0 ? done : 0)));
+		/* They went with the first bytes. */
+		if (done > 0 && m->scm)
+			scm_drop(s->k, m->scm);
+		n = done;
+	}
+	return n == -EPIPE ? sock_broken(t, m->flags) : n;
 }
 
 static void take_passed(struct kernel *k, const int *fds, unsigned count, struct scm *scm)
@@ -334,22 +393,14 @@ static void take_passed(struct kernel *k, const int *fds, unsigned count, struct
 static ssize_t channel_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m)
 {
 	struct host_end *h = s->host;
-	size_t want = io->left < PIECE ? io->left : PIECE;
+	size_t want = io->left < CHANNEL_PIECE ? io->left : CHANNEL_PIECE;
 	int fds[PASSED_MAX];
 	unsigned count = 0;
-	char *buf = malloc(want ? want : 1);
-	ssize_t n;
+	struct fd_queue q = { fds, &count, PASSED_MAX };
+	ssize_t n = fds_receive(h->watch.fd, h->room, want, &q);
 
-	if (!buf)
-		return -ENOMEM;
-	if (!(end_state(h) & (POLLIN | POLLHUP | POLLERR | POLLRDHUP))) {
-		free(buf);
-		return -EAGAIN;
-	}
-	n = host_recv_fds(h->watch.fd, buf, want, fds, PASSED_MAX, &count);
 	if (n > 0)
-		n = uio_out(io, buf, (size_t)n);
-	free(buf);
+		n = uio_out(io, h->room, (size_t)n);
 	if (count)
 		take_passed(s->k, fds, count, &m->scm);
 	return n;
@@ -396,15 +447,21 @@ struct file *channel_create(struct kernel *k, int fd)
 {
 	int err = 0;
 	struct sock *s = sock_create(k, AF_UNIX, SOCK_STREAM, 0, &err);
+	struct host_end *h;
 	struct file *f;
 
 	if (!s)
 		return NULL;
-	s->host = end_create(k, fd);
-	if (!s->host) {
+	h = end_create(k, fd);
+	if (h)
+		h->room = malloc(CHANNEL_PIECE);
+	if (!h || !h->room) {
+		if (h)
+			end_destroy(k, h);
 		sock_unref(s);
 		return NULL;
 	}
+	s->host = h;
 	s->ops = &channel_ops;
 	s->conn = SOCK_CONNECTED;
 	f = sock_file(s, O_RDWR);

@@ -248,8 +248,11 @@ static void leave(struct task *t)
 	o = engine_out(engine_of(t->k));
 	o->fd = ht->trap->fd;
 	o->id = ht->notif;
-	o->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-	if (t->clear_tid && order_write(t, &exit_order, sizeof(exit_order))) {
+	o->flags = t->call.nr == SYS_exit ? SECCOMP_USER_NOTIF_FLAG_CONTINUE : 0;
+	o->val = o->flags ? 0 : -ENOSYS;
+	/* A thread that a filter ends is in another call, which must not happen. */
+	if ((t->clear_tid || t->call.nr != SYS_exit) &&
+		order_write(t, &exit_order, sizeof(exit_order))) {
 		o->flags = 0;
 		o->kick_pid = ht->hp->pid;
 		o->kick_tid = ht->tid;
@@ -257,7 +260,12 @@ static void leave(struct task *t)
 }
 
 const struct engine_ops engine_ops = {
-	.finish = finish, .kick = kick, .kill = kill_proc, .leave = leave, .release = release
+	.finish = finish,
+	.kick = kick,
+	.kill = kill_proc,
+	.leave = leave,
+	.release = release,
+	.end = engine_end,
 };
 
 static void refuse(struct engine *e, struct trap *trap, uint64_t id)
@@ -275,7 +283,7 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct host_proc *hp = ht ? ht->hp : NULL;
 
-	if (!hp || hp->proc || ht->task || hp->blank_notif || hp->killed)
+	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif || hp->killed)
 		return false;
 	hp->blank_notif = n->id;
 	hp->next = e->blanks;
@@ -292,7 +300,8 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	struct host_proc *hp;
 	struct host_task *ht;
 
-	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || host_find(e, (pid_t)n->pid))
+	/* Only who was told the token is the child: it stands in the parent's memory alone. */
+	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || t->token != n->data.args[0])
 		return false;
 	hp = t->proc->host;
 	if (!hp) { /* the first thread of a new process */
@@ -328,9 +337,11 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	struct task *t = ht ? ht->task : NULL;
 	uint64_t args[6];
 
-	if (!t) {
-		if (!(n->data.nr == SHIM_BLANK && blank_ready(e, trap, n)) &&
-			!(n->data.nr == SHIM_HELLO && hello(e, trap, n)))
+	/* Also from a thread that is in the books: its number may have come round. */
+	if (n->data.nr == SHIM_HELLO && hello(e, trap, n))
+		return;
+	if (!t || ht->trap != trap) {
+		if (n->data.nr != SHIM_BLANK || !blank_ready(e, trap, n))
 			refuse(e, trap, n->id);
 		return;
 	}
@@ -342,6 +353,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
+	t->call.ip = n->data.instruction_pointer;
 	if (call_begin(t, n->data.nr, args)) {
 		place_seen(t, n->data.instruction_pointer);
 		finish(t);

@@ -204,6 +204,12 @@ void place_change(struct kernel *k)
 		__atomic_store_n(k->age, *k->age + 1, __ATOMIC_RELEASE);
 }
 
+void place_shut(struct task *t)
+{
+	t->mm->place_shut = true;
+	place_change(t->k); /* what was left there is old */
+}
+
 void place_many(struct task *t)
 {
 	uint32_t yes = 1;
@@ -419,8 +425,9 @@ void place_seen(struct task *t, uint64_t ip)
 	struct place_answer a = { 0 };
 	struct place *p;
 
-	if (kind < 0 || !t->k->age || mm->place_off || (mm->place_many && kind != PLACE_VALUE) ||
-		mm->refs != 1 || mm->host_pid <= 1 || ip < SITE_BYTES || !is_answer(c, kind))
+	if (kind < 0 || !t->k->age || mm->place_off || mm->place_shut || t->filters ||
+		t->seccomp_strict || (mm->place_many && kind != PLACE_VALUE) || mm->refs != 1 ||
+		mm->host_pid <= 1 || ip < SITE_BYTES || !is_answer(c, kind))
 		return;
 	if (kind != PLACE_VALUE && !place_answer_make(&a, (uint32_t)c->nr, arg_of(c, kind), c->path,
 					   *t->k->age, c->ret))

@@ -24,6 +24,8 @@ void place_seen(struct task *t, uint64_t ip);
 void place_change(struct kernel *k);
 /* Does call @nr leave every answer as it is? */
 bool place_is_kept(int64_t nr, const uint64_t args[6]);
+/* From now on every call of this memory is made: there is a filter inside that must see it. */
+void place_shut(struct task *t);
 /* The memory gets a second thread that runs: no more answers by path. */
 void place_many(struct task *t);
 /* Every site is put back as it was, for good: the program wants these addresses. Also what must

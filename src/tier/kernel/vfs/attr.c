@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -31,7 +32,9 @@ void inode_attr(struct inode *i, struct kstat *ret)
 		.uid = i->uid,
 		.gid = i->gid,
 		.size = i->size,
-		.blocks = S_ISREG(i->mode) ? (i->size + BLOCK - 1) / BLOCK * (BLOCK / 512) : 0,
+		.blocks = S_ISREG(i->mode)
+				  ? (i->size / BLOCK + (i->size % BLOCK > 0)) * (BLOCK / 512)
+				  : 0,
 		.blksize = BLOCK,
 		.atime = i->atime,
 		.mtime = i->mtime,
@@ -53,6 +56,8 @@ int vfs_stat(struct path p, struct kstat *ret)
 	int r = inode_stat(p.dentry->inode, ret);
 
 	ret->mnt_id = p.mnt->id;
+	if (p.dentry == p.mnt->root)
+		ret->attributes |= STATX_ATTR_MOUNT_ROOT_;
 	return r;
 }
 
@@ -61,6 +66,8 @@ int vfs_fstat(struct file *f, struct kstat *ret)
 	int r = inode_stat(f->inode, ret);
 
 	ret->mnt_id = f->path.mnt ? f->path.mnt->id : 0;
+	if (f->path.mnt && f->path.dentry == f->path.mnt->root)
+		ret->attributes |= STATX_ATTR_MOUNT_ROOT_;
 	return r;
 }
 
@@ -219,8 +226,12 @@ int vfs_truncate(struct task *t, struct path p, int64_t size)
 	r = inode_permission(t, i, W_OK);
 	if (r == 0)
 		r = mount_writable(p);
+	if (r == 0 && (i->flags & (INODE_IMMUTABLE | INODE_APPEND)))
+		r = -EPERM;
 	if (r == 0 && i->writers < 0)
 		r = -ETXTBSY;
+	if (r == 0 && i->leases)
+		r = (int)lease_break(t, i, true, true);
 	return r < 0 ? r : set_size(t, i, p.dentry, size);
 }
 
@@ -258,10 +269,13 @@ void file_accessed(struct file *f)
 	int64_t now;
 
 	notify_file(f, IN_ACCESS);
-	if ((f->flags & O_NOATIME) || !f->path.mnt || (f->path.mnt->flags & MOUNT_READ_ONLY))
+	if ((f->flags & O_NOATIME) || !f->path.mnt ||
+		(f->path.mnt->flags & (MOUNT_READ_ONLY | MOUNT_NO_ATIME)) ||
+		(i->sb && (i->sb->flags & SB_READ_ONLY)) ||
+		((f->path.mnt->flags & MOUNT_NO_DIRATIME) && S_ISDIR(i->mode)))
 		return;
 	now = kernel_realtime(f->k);
-	if (i->atime <= i->mtime || i->atime <= i->ctime ||
-		now - i->atime > RELATIME_S * 1000000000LL)
+	if ((f->path.mnt->flags & MOUNT_STRICT_ATIME) || i->atime <= i->mtime ||
+		i->atime <= i->ctime || now - i->atime > RELATIME_S * 1000000000LL)
 		i->atime = now;
 }

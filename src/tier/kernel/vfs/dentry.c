@@ -295,45 +295,224 @@ struct super *super_create(
 	return sb;
 }
 
-void super_unref(struct super *sb)
+struct super *super_ref(struct super *sb)
 {
-	struct super **at;
+	sb->refs++;
+	return sb;
+}
 
-	if (!sb || --sb->refs)
-		return;
-	at = &sb->k->vfs->supers;
+static void super_free(struct super *sb)
+{
+	struct super **at = &sb->k->vfs->supers;
+
 	while (*at != sb)
 		at = &(*at)->next;
 	*at = sb->next;
-	dentry_unref(sb->root);
 	if (sb->ops->release)
 		sb->ops->release(sb);
 	free(sb);
 }
 
-struct mount *mount_create(struct kernel *k, struct super *sb, const struct path *at,
-	unsigned flags, const char *source)
+void super_lost_inode(struct super *sb)
 {
-	struct mount *m = calloc(1, sizeof(*m)), **last = &k->vfs->mounts;
+	if (--sb->inodes == 0 && sb->over)
+		super_free(sb);
+}
 
-	if (!m) {
-		super_unref(sb);
+/* What was made in it has no other place: its names go, and what nobody holds with them. */
+static void drop_names(struct super *sb)
+{
+	struct vfs_state *v = sb->k->vfs;
+
+	for (unsigned b = 0; b < DENTRY_BUCKETS; b++) {
+		struct dentry *d = v->buckets[b];
+
+		while (d) {
+			if (d->sb != sb || !(d->flags & DENTRY_PINNED)) {
+				d = d->hash_next;
+				continue;
+			}
+			dentry_unpin(d);
+			d = v->buckets[b]; /* others may have gone with it */
+		}
+	}
+	dentry_shrink(v, 0);
+}
+
+/* inotify hears that it is over. */
+static void tell_watches(struct super *sb)
+{
+	struct kernel *k = sb->k;
+
+	if (!k->notify)
+		return;
+	for (unsigned b = 0; b < DENTRY_BUCKETS; b++)
+		for (struct dentry *d = k->vfs->buckets[b]; d; d = d->hash_next)
+			if (d->sb == sb && d->inode && d->inode->watches)
+				k->notify->unmount(d->inode);
+	if (sb->root && sb->root->inode && sb->root->inode->watches)
+		k->notify->unmount(sb->root->inode);
+}
+
+void super_unref(struct super *sb)
+{
+	if (!sb || --sb->refs)
+		return;
+	tell_watches(sb);
+	drop_names(sb);
+	sb->inodes++; /* until we are through */
+	dentry_unref(sb->root);
+	sb->root = NULL;
+	dentry_shrink(sb->k->vfs, 0);
+	if (sb->ops->clean)
+		sb->ops->clean(sb);
+	sb->over = true;
+	super_lost_inode(sb);
+}
+
+struct mount *mount_ref(struct mount *m)
+{
+	m->refs++;
+	return m;
+}
+
+static struct mount *child_of(const struct mount *m)
+{
+	struct mount *c = m->sb->k->vfs->mounts;
+
+	while (c && c->parent != m)
+		c = c->next;
+	return c;
+}
+
+static struct mount *leaf_below(struct mount *m)
+{
+	struct mount *leaf = NULL;
+
+	while ((m = child_of(m)))
+		leaf = m;
+	return leaf;
+}
+
+void mount_left(struct mount *m, struct dentry *point)
+{
+	bool more = false;
+
+	for (struct mount *o = m->sb->k->vfs->mounts; o; o = o->next)
+		more |= o->point == point;
+	if (!more)
+		point->flags &= (uint16_t)~DENTRY_MOUNTED;
+	dentry_unref(point);
+	mount_unref(m);
+}
+
+static void take_out(struct mount *m)
+{
+	struct dentry *point = m->point;
+
+	m->parent = NULL;
+	m->point = NULL;
+	mount_left(m, point);
+}
+
+void mount_detach(struct mount *m)
+{
+	struct mount *leaf;
+
+	mount_ref(m);
+	while ((leaf = leaf_below(m)))
+		take_out(leaf);
+	if (m->point)
+		take_out(m);
+	mount_unref(m);
+}
+
+void mount_unref(struct mount *m)
+{
+	struct vfs_state *v;
+	struct mount **at;
+
+	if (!m || --m->refs)
+		return;
+	v = m->sb->k->vfs;
+	m->refs = 1;
+	mount_detach(m); /* what was mounted in a tree that nobody has any more */
+	for (at = &v->mounts; *at && *at != m; at = &(*at)->next)
+		;
+	if (*at) {
+		*at = m->next;
+		v->mount_count--;
+	}
+	dentry_unref(m->root);
+	super_unref(m->sb);
+	free(m->source);
+	free(m);
+}
+
+struct mount *mount_new(
+	struct kernel *k, struct super *sb, struct dentry *root, unsigned flags, const char *source)
+{
+	struct mount *m = k->vfs->mount_count < GUEST_MOUNTS_MAX ? calloc(1, sizeof(*m)) : NULL,
+		     **last = &k->vfs->mounts;
+
+	if (m)
+		m->source = strdup(source);
+	if (!m || !m->source) {
+		free(m);
 		return NULL;
 	}
 	m->refs = 1;
 	m->id = ++k->vfs->last_mount_id;
 	m->flags = flags;
-	m->sb = sb;
-	m->root = dentry_ref(sb->root);
-	m->source = source;
-	if (at) {
-		m->parent = at->mnt;
-		m->point = dentry_ref(at->dentry);
-		m->point->flags |= DENTRY_MOUNTED;
-	}
+	m->sb = super_ref(sb);
+	m->root = dentry_ref(root);
 	while (*last)
 		last = &(*last)->next;
 	*last = m;
+	k->vfs->mount_count++;
+	return m;
+}
+
+void mount_attach(struct mount *m, const struct path *at)
+{
+	struct mount **from = &m->sb->k->vfs->mounts;
+
+	mount_ref(m);
+	m->parent = at->mnt;
+	m->point = dentry_ref(at->dentry);
+	m->point->flags |= DENTRY_MOUNTED;
+	/* The newest hides those before it: to the end of the list. */
+	while (*from != m)
+		from = &(*from)->next;
+	*from = m->next;
+	m->next = NULL;
+	while (*from)
+		from = &(*from)->next;
+	*from = m;
+}
+
+bool mount_is_below(const struct mount *m, const struct mount *above)
+{
+	for (; m; m = m->parent)
+		if (m == above)
+			return true;
+	return false;
+}
+
+struct mount *mount_create(struct kernel *k, struct super *sb, const struct path *at,
+	unsigned flags, const char *source)
+{
+	struct mount *m = mount_new(k, sb, sb->root, flags, source);
+
+	super_unref(sb);
+	if (!m)
+		return NULL;
+	m->kept = true;
+	m->locked = flags;
+	if (at) {
+		mount_attach(m, at);
+		mount_unref(m);
+	}
 	return m;
 }
 
@@ -351,17 +530,13 @@ struct mount *mount_at(const struct mount *m, const struct dentry *d)
 
 void guest_mounts_done(struct vfs_state *v)
 {
-	for (struct mount *m = v->mounts; m; m = m->next) {
-		dentry_unref(m->root);
-		dentry_unref(m->point);
-		m->root = m->point = NULL;
-	}
 	while (v->mounts) {
 		struct mount *m = v->mounts;
 
-		v->mounts = m->next;
-		super_unref(m->sb);
-		free(m);
+		m->refs++;
+		mount_detach(m);
+		m->refs = 1;
+		mount_unref(m);
 	}
 }
 

@@ -47,7 +47,9 @@ struct super_ops {
 	const char *name; /* "tmpfs", "overlay", "proc", ...: as /proc/mounts shows it */
 	uint32_t magic;   /* statfs' f_type */
 	int (*statfs)(struct super *sb, struct kstatfs *ret); /* NULL: zeroes */
-	void (*release)(struct super *sb);                    /* frees priv */
+	void (*release)(struct super *sb); /* frees priv; there is no inode of it any more */
+	void (*clean)(
+		struct super *sb); /* nobody has it mounted: inodes of its own go; may be NULL */
 };
 
 struct kstatfs {
@@ -55,7 +57,9 @@ struct kstatfs {
 };
 
 struct super {
-	unsigned refs; /* one per mount */
+	unsigned refs;   /* one per mount */
+	unsigned inodes; /* that live: it stays for the last one */
+	bool over;       /* the last mount is gone */
 	const struct super_ops *ops;
 	struct kernel *k;
 	uint64_t dev; /* st_dev */
@@ -67,17 +71,35 @@ struct super {
 };
 
 /* As MS_RDONLY and so on. */
-enum { MOUNT_READ_ONLY = 1, MOUNT_NO_SUID = 2, MOUNT_NO_DEV = 4, MOUNT_NO_EXEC = 8 };
+enum {
+	MOUNT_READ_ONLY = 1,
+	MOUNT_NO_SUID = 2,
+	MOUNT_NO_DEV = 4,
+	MOUNT_NO_EXEC = 8,
+	MOUNT_NO_FOLLOW = 256, /* symbolic links in it lead nowhere */
+	MOUNT_NO_ATIME = 1024,
+	MOUNT_NO_DIRATIME = 2048,
+	MOUNT_STRICT_ATIME = 1 << 24,
+};
 
+/*
+ * Something in the tree. Held by its place in the parent, and by every path that goes through it: a
+ * mount that was taken out of the tree lives for as long as a file is open in it.
+ */
 struct mount {
 	unsigned refs;
 	uint32_t id, flags; /* MOUNT_* */
+	uint32_t locked; /* flags that no guest takes away: what the host gave read-only stays so */
+	bool kept;       /* made at the start: no guest takes it out of the tree */
+	bool expiring;   /* umount2(MNT_EXPIRE) came once, and nobody since */
+	unsigned writers; /* files that are open for writing */
 	struct super *sb;
-	struct dentry *root;  /* a reference */
-	struct mount *parent; /* NULL: the root mount */
-	struct dentry *point; /* in the parent; a reference */
-	struct mount *next;   /* all, oldest first */
-	const char *source;   /* for /proc/mounts */
+	struct dentry *root;   /* a reference */
+	struct mount *parent;  /* NULL: the root mount, or not in the tree */
+	struct dentry *point;  /* in the parent; a reference */
+	struct mount *next;    /* all, oldest first */
+	char *source;          /* for /proc/mounts */
+	struct mount *copy_of; /* while a tree of mounts is copied */
 };
 
 /* State of vfs/ in one kernel. */
@@ -89,10 +111,12 @@ struct vfs_state {
 	uint32_t last_mount_id;
 	uint64_t last_dev;
 	struct mount *mounts;
+	unsigned mount_count;
 	struct super *supers;
 	struct tree_state *tree; /* fs/: shared by all tree file systems */
 	uint32_t rename_cookie;
 	struct super *memfds; /* fs/memfd.c; NULL until used */
+	struct loop *loops;   /* fs/loop.c; NULL until used */
 	struct mount *anon;   /* for files without a name: see anon_path() */
 	struct dentry *pts;   /* the directory /dev/pts, borrowed */
 	uint32_t lock_count;
@@ -129,6 +153,19 @@ struct mount *mount_create(struct kernel *k, struct super *sb, const struct path
 	unsigned flags, const char *source);
 /* What is mounted on @d in @m, or NULL. */
 struct mount *mount_at(const struct mount *m, const struct dentry *d);
+struct mount *mount_ref(struct mount *m);
+void mount_unref(struct mount *m);
+/* One that is nowhere in the tree, with one reference, of what is at @root in @sb (takes neither);
+ * NULL: too many, or no memory. */
+struct mount *mount_new(struct kernel *k, struct super *sb, struct dentry *root, unsigned flags,
+	const char *source);
+void mount_attach(struct mount *m, const struct path *at); /* takes a reference of its own */
+void mount_detach(struct mount *m);                        /* and all that is mounted below it */
+/* It has left @point: both references of that place go. */
+void mount_left(struct mount *m, struct dentry *point);
+bool mount_is_below(const struct mount *m, const struct mount *above);
+struct super *super_ref(struct super *sb);
+void super_lost_inode(struct super *sb);
 void guest_mounts_done(struct vfs_state *v);
 /* Everything that is pinned, at the end. */
 void dentries_done(struct vfs_state *v);

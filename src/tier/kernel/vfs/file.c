@@ -14,6 +14,7 @@
 #include "tier/kernel/io/epoll.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/lock.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -48,6 +49,8 @@ void file_unref(struct file *f)
 	wait_remove(&f->async_entry);
 	if (f->epolls)
 		epoll_forget(f);
+	if (f->inode->leases)
+		leases_release(f);
 	if (f->inode->locks)
 		locks_release(f);
 	if (f->flags & FILE_RUNS)
@@ -56,6 +59,11 @@ void file_unref(struct file *f)
 		notify_file(f, file_writable(f) ? IN_CLOSE_WRITE : IN_CLOSE_NOWRITE);
 	if (f->ops && f->ops->release)
 		f->ops->release(f);
+	if (f->counted) {
+		f->inode->opens--;
+		f->inode->write_opens -= file_writable(f);
+		f->path.mnt->writers -= file_writable(f);
+	}
 	if (f->path.dentry)
 		path_unref(f->path);
 	inode_unref(f->inode);
@@ -80,6 +88,7 @@ long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 
 	if (!f->ops->read)
 		return -EINVAL;
+	io->may_wait = true;
 	n = f->ops->read(f, io, pos);
 	if (n != -EAGAIN || (f->flags & O_NONBLOCK))
 		return n;

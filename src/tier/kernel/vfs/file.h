@@ -49,8 +49,8 @@ struct file_ops {
 	/* 0 and the source, or a negative errno (-ENODEV: cannot be mapped). @prot, @flags: mmap's.
 	 */
 	int (*mmap)(struct file *f, unsigned prot, unsigned flags, struct map_source *ret);
-	int (*fsync)(struct file *f, bool data_only);
-	int (*truncate)(struct file *f, int64_t size); /* NULL: -EINVAL */
+	long (*fsync)(struct file *f, struct task *t, bool data_only); /* or SYS_BLOCK */
+	int (*truncate)(struct file *f, int64_t size);                 /* NULL: -EINVAL */
 	int (*fallocate)(
 		struct file *f, int mode, int64_t off, int64_t len); /* NULL: -EOPNOTSUPP */
 	/* getdents: emits entries from f->pos on until @emit says no; NULL: -ENOTDIR */
@@ -75,12 +75,14 @@ struct file {
 	struct kernel *k;
 	unsigned flags; /* O_ACCMODE and status flags: O_APPEND, O_NONBLOCK, O_DIRECT, O_PATH... */
 	int64_t pos;
+	bool counted;        /* in inode.opens; a writable one in path.mnt->writers too */
 	struct path path;    /* references; dentry NULL for pipes, sockets and the like */
 	struct inode *inode; /* reference; never NULL (anonymous ones have anon inodes) */
 	struct cred *cred;
 	void *priv;
 	/* F_SETOWN and O_ASYNC */
-	int32_t owner_type, owner_pid, owner_sig;
+	int32_t owner_type, owner_pid, owner_sig, owner_fd;
+	uint32_t owner_uid, owner_euid; /* of who said so */
 	struct wait_entry async_entry;
 	uint64_t version; /* of a directory's listing; free for the fs */
 	void *epolls;     /* items that watch this file: io/epoll.c; file_unref() drops them */
@@ -109,6 +111,10 @@ static inline bool file_writable(const struct file *f)
  */
 long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos);
 long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos);
+/* O_ASYNC was set or taken away, through descriptor @fd. */
+void file_set_async(struct file *f, int fd);
+/* Tells the owner: @events is POLLIN or POLLOUT. */
+void file_signal(struct file *f, unsigned events);
 /* Registers @t on @f for @events and blocks: for accept, connect, flock and the like. */
 long file_wait(struct task *t, struct file *f, unsigned events);
 /* For the kernel's own reads of a regular file (exec, sendfile): bytes, or -errno. */

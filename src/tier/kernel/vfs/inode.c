@@ -12,7 +12,7 @@
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/tty/tty.h"
-#include "tier/kernel/vfs/inode.h"
+#include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/lock.h"
 
 /* A pipe or a terminal can be opened again through /proc/PID/fd; the other nameless files cannot.
@@ -37,6 +37,8 @@ struct inode *inode_create(struct super *sb, const struct inode_ops *ops, uint32
 	i->sb = sb;
 	i->mode = mode;
 	i->nlink = 1;
+	if (sb)
+		sb->inodes++;
 	return i;
 }
 
@@ -59,11 +61,16 @@ struct inode *inode_ref(struct inode *i)
 
 void inode_unref(struct inode *i)
 {
+	struct super *sb;
+
 	if (!i || --i->refs)
 		return;
 	if (i->locks)
 		locks_free(i);
+	sb = i->sb;
 	if (i->ops->release)
 		i->ops->release(i);
 	free(i);
+	if (sb)
+		super_lost_inode(sb);
 }

@@ -24,13 +24,15 @@ struct path {
 	struct dentry *dentry;
 };
 
+enum { STATX_ATTR_MOUNT_ROOT_ = 0x2000 }; /* newer than our headers */
+
 struct kstat {
 	uint64_t dev, ino, rdev;
 	uint32_t mode, nlink, uid, gid;
 	int64_t size, blocks; /* blocks of 512 */
 	uint32_t blksize;
-	int64_t atime, mtime, ctime, btime; /* ns since 1970 */
-	uint64_t attributes, mnt_id;
+	int64_t atime, mtime, ctime, btime;           /* ns since 1970 */
+	uint64_t attributes, attributes_mask, mnt_id; /* STATX_ATTR_* */
 };
 
 enum {
@@ -83,7 +85,13 @@ struct inode_ops {
 	void (*walk)(struct inode *i, struct walk *w);
 };
 
-enum { INODE_LINKABLE = 1 }; /* an O_TMPFILE without O_EXCL: may get its first name */
+enum {
+	INODE_LINKABLE = 1,  /* an O_TMPFILE without O_EXCL: may get its first name */
+	INODE_IMMUTABLE = 2, /* nothing about it changes */
+	INODE_APPEND = 4,    /* it only grows */
+	INODE_NO_DUMP = 8,   /* a word for backup programs */
+	INODE_NO_ATIME = 16,
+};
 
 struct inode {
 	unsigned refs;
@@ -93,10 +101,13 @@ struct inode {
 	uint32_t mode, nlink, uid, gid; /* mode with the type bits */
 	int64_t size, atime, mtime, ctime, btime;
 	uint32_t flags;  /* INODE_* */
-	int32_t writers; /* open for writing; below 0: images that run (-ETXTBSY) */
+	int64_t warm_to; /* io/disk.c: known to be in the host's memory, where it cannot say */
+	uint32_t opens, write_opens; /* files of it, and those that may write */
+	int32_t writers;             /* open for writing; below 0: images that run (-ETXTBSY) */
 	void *priv;
 	/* Corners of other areas that hang on an inode; NULL until used. */
 	void *locks;   /* fcntl and flock: sock/, fs/ */
+	void *leases;  /* vfs/lease.c */
 	void *watches; /* inotify: sock/, fs/ */
 	void *fifo;    /* the pipe of a named FIFO: sock/, fs/ */
 	void *sock;    /* the bound unix socket: sock/, fs/ */

@@ -4,6 +4,7 @@
 
 /* What the files of one sandbox may make the kernel process hold. */
 enum {
+	GUEST_MOUNTS_MAX = 1024,       /* in the tree, or with a descriptor */
 	DENTRIES_MAX = 1 << 20,        /* names that somebody holds, or that have no other place */
 	DENTRIES_CACHED_MAX = 1 << 14, /* names that nobody holds */
 	INODES_MAX = 3 << 16,          /* files made or changed inside, all file systems: -ENOSPC */

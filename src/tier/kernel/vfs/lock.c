@@ -55,12 +55,14 @@ static bool mine(const struct lock_range *l, const struct lock_range *r)
 const struct lock_range *lock_conflict(const struct inode *i, const struct lock_range *want)
 {
 	const struct lock_list *list = i->locks;
+	const struct lock_range *found = NULL;
 
 	for (const struct lock *l = list ? list->first : NULL; l; l = l->next)
 		if (same_family(l->r.kind, want->kind) && !mine(&l->r, want) &&
-			overlaps(&l->r, want) && (l->r.write || want->write))
-			return &l->r;
-	return NULL;
+			overlaps(&l->r, want) && (l->r.write || want->write) &&
+			(!found || l->r.start < found->start))
+			found = &l->r;
+	return found;
 }
 
 static struct lock_list *list_of(struct inode *i)

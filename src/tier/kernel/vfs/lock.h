@@ -25,7 +25,7 @@ struct lock_range {
 	int32_t pid;        /* for F_GETLK; -1 for OFD */
 };
 
-/* The first lock of others in the way of @want, or NULL. */
+/* The lock of others in the way of @want that begins first, or NULL. */
 const struct lock_range *lock_conflict(const struct inode *i, const struct lock_range *want);
 /* Sets it over what the owner had there; the caller has looked for conflicts. -ENOLCK. */
 int lock_set(struct kernel *k, struct inode *i, const struct lock_range *want);

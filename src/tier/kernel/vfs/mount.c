@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "tier/kernel/fs/dev.h"
 #include "tier/kernel/fs/hostdir.h"
+#include "tier/kernel/fs/loop.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/sysfs.h"
 #include "tier/kernel/fs/tree.h"
@@ -86,7 +87,7 @@ static int mount_on(struct builder *b, struct super *sb, const char *path, unsig
 	return 0;
 }
 
-static int mount_new(struct builder *b, const struct super_ops *type, const char *path,
+static int mount_tree(struct builder *b, const struct super_ops *type, const char *path,
 	uint32_t mode, unsigned flags, struct mount **ret)
 {
 	int r = make_dirs(b, path, 0755);
@@ -101,22 +102,22 @@ static int mount_dev(struct builder *b)
 {
 	const unsigned flags = MOUNT_NO_SUID | MOUNT_NO_EXEC;
 	struct mount *m;
-	int r = mount_new(b, &tree_devtmpfs, "/dev", 0755, flags, &m);
+	int r = mount_tree(b, &tree_devtmpfs, "/dev", 0755, flags, &m);
 
 	if (r == 0)
 		r = dev_fill(m->root);
 	if (r == 0)
-		r = mount_new(b, &tree_devpts, "/dev/pts", 0755, flags, &m);
+		r = mount_tree(b, &tree_devpts, "/dev/pts", 0755, flags, &m);
 	if (r == 0) {
 		b->task.k->vfs->pts = m->root;
 		if (!tree_child(m->root, "ptmx", S_IFCHR | 0666, makedev(5, 2)))
 			r = -ENOMEM;
 	}
 	if (r == 0)
-		r = mount_new(
+		r = mount_tree(
 			b, &tree_tmpfs, "/dev/shm", 01777, MOUNT_NO_SUID | MOUNT_NO_DEV, NULL);
 	if (r == 0)
-		r = mount_new(b, &tree_mqueue, "/dev/mqueue", 01777, flags | MOUNT_NO_DEV, NULL);
+		r = mount_tree(b, &tree_mqueue, "/dev/mqueue", 01777, flags | MOUNT_NO_DEV, NULL);
 	return r;
 }
 
@@ -130,7 +131,7 @@ static int mount_kernel(struct builder *b)
 	if (r == 0)
 		r = mount_on(b, proc_create(k), "/proc", flags, "proc", NULL);
 	if (r == 0)
-		r = mount_new(b, &tree_sysfs, "/sys", 0555, flags | MOUNT_READ_ONLY, &m);
+		r = mount_tree(b, &tree_sysfs, "/sys", 0555, flags | MOUNT_READ_ONLY, &m);
 	if (r == 0)
 		r = sysfs_fill(m->root);
 	if (r == 0)
@@ -214,7 +215,7 @@ int anon_path(struct kernel *k, struct inode *i, const char *name, struct path *
 	if (!d)
 		return -ENOMEM;
 	d->inode = inode_ref(i);
-	*ret = (struct path){ k->vfs->anon, d };
+	*ret = (struct path){ mount_ref(k->vfs->anon), d };
 	return 0;
 }
 
@@ -272,11 +273,7 @@ void vfs_done(struct kernel *k)
 
 	if (!v)
 		return;
-	for (struct mount *m = v->mounts; m; m = m->next) {
-		dentry_unref(m->point);
-		m->point = NULL;
-	}
-	dentries_done(v);
+	loops_done(k);
 	guest_mounts_done(v);
 	super_unref(v->memfds);
 	if (v->anon) {
@@ -284,6 +281,7 @@ void vfs_done(struct kernel *k)
 		super_unref(v->anon->sb);
 		free(v->anon);
 	}
+	dentries_done(v);
 	tree_done(k);
 	free(k->locks);
 	k->locks = NULL;

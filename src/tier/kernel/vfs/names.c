@@ -108,13 +108,13 @@ int vfs_mknod(
 		return -EINVAL;
 	}
 	r = begin_new(&s, t, dirfd, path, false, &d);
-	/* No device but those in /dev: a node of the guest's making would be a way to anything. */
-	if (r == 0 && (S_ISCHR(mode) || S_ISBLK(mode)))
+	/* A device is one of ours by its number, whoever made the node. */
+	if (r == 0 && (S_ISCHR(mode) || S_ISBLK(mode)) && !task_capable(t, CAP_MKNOD))
 		r = -EPERM;
 	if (r == 0) {
 		struct inode *dir = s.at.dentry->inode;
 
-		mode = (mode & S_IFMT) | (mode & 07777 & ~t->fs->umask);
+		mode = mode_for(t, dir, mode & (S_IFMT | 07777));
 		if (S_ISREG(mode))
 			r = dir->ops->create ? dir->ops->create(dir, d, t, mode) : -EPERM;
 		else
@@ -166,6 +166,8 @@ int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 	if (r == 0)
 		r = may_create(t, s.at);
 	if (r == 0 && S_ISDIR(i->mode))
+		r = -EPERM;
+	if (r == 0 && (i->flags & (INODE_IMMUTABLE | INODE_APPEND)))
 		r = -EPERM;
 	if (r == 0 && i->nlink >= HARD_LINKS_MAX)
 		r = -EMLINK;

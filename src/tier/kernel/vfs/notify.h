@@ -21,6 +21,8 @@ struct notify_ops {
 	 * about, or NULL when it is about @i itself. @cookie joins the two halves of a rename. */
 	void (*event)(struct kernel *k, struct inode *i, uint32_t mask, uint32_t cookie,
 		const char *name);
+	/* The file system of @i is gone: its watches end. */
+	void (*unmount)(struct inode *i);
 };
 
 /* @d itself changed (IN_ATTRIB, IN_MODIFY, IN_OPEN, ...): told to its inode and its parent's. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/vfs/path.h"
@@ -67,6 +68,11 @@ static int check(struct task *t, struct path p, unsigned flags)
 		return r;
 	if ((flags & O_NOATIME) && !inode_owner(t, i))
 		return -EPERM;
+	if ((want & W_OK) && (i->flags & INODE_IMMUTABLE))
+		return -EPERM;
+	if ((want & W_OK) && (i->flags & INODE_APPEND) &&
+		(!(flags & O_APPEND) || (flags & O_TRUNC)))
+		return -EPERM;
 	if ((want & W_OK) && (S_ISREG(i->mode) || S_ISDIR(i->mode)))
 		return mount_writable(p);
 	return 0;
@@ -94,6 +100,8 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 	struct file *f;
 	int r = created || (flags & O_PATH) ? 0 : check(t, p, flags);
 
+	if (r == 0 && i->leases && !created && !(flags & O_PATH))
+		r = (int)lease_break(t, i, wanted(flags) & W_OK, !(flags & O_NONBLOCK));
 	if (r < 0)
 		return r;
 	f = file_create(t->k, &path_only_ops, (flags & (KEPT_FLAGS | O_NOCTTY)) | GUEST_O_LARGEFILE,
@@ -117,6 +125,10 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		file_unref(f); /* open sets f->ops when it succeeds, and only then */
 		return r;
 	}
+	f->counted = true;
+	i->opens++;
+	i->write_opens += file_writable(f);
+	p.mnt->writers += file_writable(f);
 	notify_file(f, IN_OPEN);
 	if ((flags & O_TRUNC) && !created)
 		notify_file(f, IN_MODIFY);
@@ -133,7 +145,8 @@ static int create_in(struct step *s, struct dentry *d, const struct open_how_gue
 		return r;
 	if (!dir->ops->create)
 		return -EACCES;
-	r = dir->ops->create(dir, d, s->task, S_IFREG | (how->mode & 07777 & ~s->task->fs->umask));
+	r = dir->ops->create(
+		dir, d, s->task, mode_for(s->task, dir, S_IFREG | (how->mode & 07777)));
 	if (r == 0)
 		notify_name(s->task->k, dir, IN_CREATE, 0, d->name);
 	return r;
@@ -210,7 +223,7 @@ static int open_tmpfile(
 	if (r == 0 && !i->ops->tmpfile)
 		r = -EOPNOTSUPP;
 	if (r == 0)
-		r = i->ops->tmpfile(i, t, S_IFREG | (how->mode & 07777 & ~t->fs->umask), &made);
+		r = i->ops->tmpfile(i, t, mode_for(t, i, S_IFREG | (how->mode & 07777)), &made);
 	if (r < 0)
 		return r;
 	d = dentry_create(dir.dentry, "#tmpfile", 8);

@@ -9,6 +9,8 @@
 
 int mount_writable(struct path p); /* -EROFS */
 bool inode_owner(struct task *t, const struct inode *i);
+/* What a new file in @dir gets of the @mode that was asked for. */
+uint32_t mode_for(struct task *t, const struct inode *dir, uint32_t mode);
 int may_create(struct task *t, struct path dir);
 int may_delete(struct task *t, struct path dir, const struct dentry *d, bool want_dir);
 

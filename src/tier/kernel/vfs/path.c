@@ -24,6 +24,8 @@ struct path path_ref(struct path p)
 {
 	if (p.dentry)
 		dentry_ref(p.dentry);
+	if (p.mnt)
+		mount_ref(p.mnt);
 	return p;
 }
 
@@ -31,12 +33,17 @@ void path_unref(struct path p)
 {
 	if (p.dentry)
 		dentry_unref(p.dentry);
+	if (p.mnt)
+		mount_unref(p.mnt);
 }
 
+/* Takes the reference on @d, and one of its own on @mnt. */
 static void move_to(struct step *s, struct mount *mnt, struct dentry *d)
 {
-	dentry_unref(s->at.dentry);
-	s->at = (struct path){ mnt, d };
+	struct path was = s->at;
+
+	s->at = (struct path){ mount_ref(mnt), d };
+	path_unref(was);
 }
 
 static bool same_path(struct path a, struct path b)
@@ -96,7 +103,7 @@ void step_done(struct step *s)
 {
 	path_unref(s->at);
 	free(s->owned);
-	s->at.dentry = NULL;
+	s->at = (struct path){ NULL, NULL };
 	s->owned = NULL;
 }
 
@@ -110,6 +117,8 @@ int step_enter(struct step *s, struct dentry *d)
 			return -EXDEV;
 		}
 		mnt = m;
+		if (!(s->flags & LOOKUP_UMOUNT))
+			m->expiring = false;
 		dentry_ref(m->root);
 		dentry_unref(d);
 		d = m->root;
@@ -222,7 +231,8 @@ static int follow_magic(struct step *s, struct inode *link)
 		path_unref(to);
 		return -EXDEV;
 	}
-	move_to(s, to.mnt, to.dentry);
+	path_unref(s->at);
+	s->at = to;
 	return 1;
 }
 
@@ -233,7 +243,8 @@ int step_follow(struct step *s, struct dentry *d)
 	ssize_t n;
 	int r;
 
-	if (++s->links > GUEST_LINKS_MAX || (s->flags & LOOKUP_NO_SYMLINKS))
+	if (++s->links > GUEST_LINKS_MAX || (s->flags & LOOKUP_NO_SYMLINKS) ||
+		(s->at.mnt->flags & MOUNT_NO_FOLLOW))
 		return -ELOOP;
 	if (link->ops->follow)
 		return follow_magic(s, link);

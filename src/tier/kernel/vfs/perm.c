@@ -58,12 +58,24 @@ static bool sticky_forbids(struct task *t, const struct inode *dir, const struct
 	       !task_capable(t, CAP_FOWNER);
 }
 
+uint32_t mode_for(struct task *t, const struct inode *dir, uint32_t mode)
+{
+	/* Not a group to give away: with the bits as they were asked for, before the umask. */
+	if ((dir->mode & S_ISGID) && !S_ISDIR(mode) &&
+		(mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
+		!task_in_group(t, dir->gid) && !task_capable(t, CAP_FSETID))
+		mode &= ~(uint32_t)S_ISGID;
+	return mode & ~t->fs->umask;
+}
+
 int may_create(struct task *t, struct path dir)
 {
 	int r = mount_writable(dir);
 
 	if (dir.dentry->flags & DENTRY_DELETED)
 		return -ENOENT;
+	if (r == 0 && (dir.dentry->inode->flags & INODE_IMMUTABLE))
+		return -EPERM;
 	return r < 0 ? r : inode_permission(t, dir.dentry->inode, W_OK | X_OK);
 }
 
@@ -73,7 +85,8 @@ int may_delete(struct task *t, struct path dir, const struct dentry *d, bool wan
 
 	if (r < 0)
 		return r;
-	if (sticky_forbids(t, dir.dentry->inode, d->inode))
+	if (sticky_forbids(t, dir.dentry->inode, d->inode) ||
+		((dir.dentry->inode->flags | d->inode->flags) & (INODE_IMMUTABLE | INODE_APPEND)))
 		return -EPERM;
 	if (want_dir) {
 		if (!S_ISDIR(d->inode->mode))

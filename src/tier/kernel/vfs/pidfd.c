@@ -6,10 +6,12 @@
  * Rules: holds a number and the process's birth, not the process: one that has been reaped is gone.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 
 #include "base/str.h"
+#include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -95,4 +97,19 @@ int32_t pidfd_pid(struct task *t, int fd)
 		return -EBADF;
 	p = proc_of(f);
 	return p ? p->pid : -ESRCH;
+}
+
+int32_t pidfd_signal_pid(struct task *t, int fd)
+{
+	struct file *f = fd_get(t, fd);
+	int32_t pid = f ? proc_dir_pid(f) : 0;
+
+	return pid ? pid : pidfd_pid(t, fd);
+}
+
+bool pidfd_is_nonblocking(struct task *t, int fd)
+{
+	struct file *f = fd_get(t, fd);
+
+	return f && (f->flags & O_NONBLOCK);
 }

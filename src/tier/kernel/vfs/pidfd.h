@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_KERNEL_VFS_PIDFD_H
 #define WARD_TIER_KERNEL_VFS_PIDFD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct task;
@@ -11,5 +12,8 @@ struct proc;
 int pidfd_install(struct task *t, struct proc *p, unsigned flags);
 /* The pid behind a descriptor; -EBADF when it is not one, -ESRCH when the process is gone. */
 int32_t pidfd_pid(struct task *t, int fd);
+/* The same; a directory /proc/PID serves as well. */
+int32_t pidfd_signal_pid(struct task *t, int fd);
+bool pidfd_is_nonblocking(struct task *t, int fd);
 
 #endif

@@ -38,7 +38,8 @@ enum {
 	LOOKUP_NO_SYMLINKS = 32,
 	LOOKUP_BENEATH = 64,
 	LOOKUP_IN_ROOT = 128,
-	LOOKUP_NO_XDEV = 256
+	LOOKUP_NO_XDEV = 256,
+	LOOKUP_UMOUNT = 512 /* looking at a mount is no use of it */
 };
 
 /* Resolves; *ret has references. @dirfd: AT_FDCWD or a guest descriptor. */

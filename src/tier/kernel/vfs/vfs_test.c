@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -34,7 +36,7 @@
 static struct fake *g;
 static struct task *me;
 static char place[64];
-static gva_t text, other, out;
+static gva_t text, other, third, out;
 
 /* A host file below the test's own directory. */
 static void host_file(const char *path, const char *contents, mode_t mode)
@@ -81,6 +83,7 @@ static void start(const int *layers, unsigned count, struct vfs_bind *binds, uns
 	me->fs = vfs_first_ctx(&g->k);
 	text = fake_alloc(g, 8192);
 	other = fake_alloc(g, 8192);
+	third = fake_alloc(g, 8192);
 	out = fake_alloc(g, 65536);
 }
 
@@ -141,6 +144,7 @@ static uint64_t put(gva_t at, const char *s)
 
 #define P(s) put(text, s)
 #define P2(s) put(other, s)
+#define P3(s) put(third, s)
 #define CALL(nr, ...) fake_call(me, SYS_##nr, __VA_ARGS__)
 
 static int open_at(const char *path, unsigned flags)
@@ -356,6 +360,167 @@ static void test_binds(void **state)
 	assert_int_equal(CALL(unlink, P("/mnt/rw/out")), 0);
 }
 
+/* The host's file is read-only by every way that leads to it. */
+static void test_given_read_only(void **state)
+{
+	struct vfs_bind bind;
+	const struct {
+		uint64_t set, clear, kind, ns;
+	} writable = { .clear = 1 };
+	gva_t attr;
+	long fd;
+
+	host_dir("given");
+	host_file("given/f", "host", 0644);
+	bind = (struct vfs_bind){ host_open_dir("given"), "/ro", true, false, false };
+	start(NULL, 0, &bind, 1);
+	attr = fake_put(g, &writable, sizeof(writable));
+	assert_int_equal(CALL(mkdir, P("/b"), 0755), 0);
+	assert_int_equal(CALL(mount, P("/ro"), P2("/b"), 0, MS_BIND, 0), 0);
+	assert_int_equal(open_at("/b/f", O_WRONLY), -EROFS);
+	assert_int_equal(CALL(mount, 0, P("/b"), 0, MS_BIND | MS_REMOUNT, 0), -EPERM);
+	assert_int_equal(CALL(mount, 0, P("/b"), 0, MS_REMOUNT, 0), -EPERM);
+	assert_int_equal(CALL(mount_setattr, AT_FDCWD, P("/b"), 0, attr.v, 32), -EPERM);
+	assert_int_equal(CALL(mount_setattr, AT_FDCWD, P("/ro"), 0, attr.v, 32), -EPERM);
+	assert_int_equal(open_at("/b/f", O_WRONLY), -EROFS);
+	fd = CALL(open_tree, AT_FDCWD, P("/ro"), 1);
+	assert_true(fd >= 0);
+	assert_int_equal(CALL(openat, fd, P("f"), O_WRONLY), -EROFS);
+	assert_int_equal(CALL(mount_setattr, fd, P(""), AT_EMPTY_PATH, attr.v, 32), -EPERM);
+	assert_int_equal(CALL(umount2, P("/ro"), MNT_DETACH), -EINVAL);
+	assert_int_equal(CALL(mount, P("/ro"), P2("/b"), 0, MS_MOVE, 0), -EINVAL);
+	assert_int_equal(CALL(umount2, P("/b"), 0), 0);
+	assert_int_equal(CALL(close, fd), 0);
+}
+
+static void test_guest_mounts(void **state)
+{
+	struct task *child;
+	long fd, in;
+
+	start(NULL, 0, NULL, 0);
+	child = fake_fork(me);
+	assert_int_equal(fake_call(child, SYS_setuid, 1000), 0);
+	assert_int_equal(CALL(mkdir, P("/a"), 0755), 0);
+	assert_int_equal(CALL(mkdir, P("/b"), 0755), 0);
+	write_file("/a/below", "x");
+	assert_int_equal(
+		fake_call(child, SYS_mount, P("none"), P2("/a"), P3("tmpfs"), 0, 0), -EPERM);
+	assert_int_equal(CALL(mount, P("none"), P2("/a"), P3("ext4"), 0, 0), -ENODEV);
+	assert_int_equal(CALL(mount, P("none"), P2("/a"), P3("tmpfs"), 0, 0), 0);
+	assert_false(lists("/a", "below"));
+	write_file("/a/f", "made");
+	assert_int_equal(CALL(rename, P("/a/f"), P2("/b/f")), -EXDEV);
+	assert_int_equal(CALL(rmdir, P("/a")), -EBUSY);
+	fd = open_at("/a/f", O_RDWR);
+	assert_int_equal(CALL(umount2, P("/a"), 0), -EBUSY);
+	assert_int_equal(CALL(mount, 0, P("/a"), 0, MS_REMOUNT | MS_RDONLY, 0), -EBUSY);
+	assert_int_equal(CALL(umount2, P("/a"), MNT_DETACH), 0);
+	assert_true(lists("/a", "below"));
+	assert_int_equal(CALL(pread64, fd, out.v, 10, 0), 4); /* open: still there */
+	assert_int_equal(CALL(close, fd), 0);
+	assert_int_equal(CALL(umount2, P("/a"), 0), -EINVAL);
+
+	/* By descriptor. */
+	fd = CALL(fsopen, P("tmpfs"), 0);
+	assert_true(fd >= 0);
+	assert_int_equal(CALL(fsmount, fd, 0, 0), -EINVAL);
+	assert_int_equal(CALL(fsconfig, fd, 1, P("mode"), P2("0700"), 0), 0);
+	assert_int_equal(CALL(fsconfig, fd, 6, 0, 0, 0), 0);
+	in = CALL(fsmount, fd, 0, 0);
+	assert_true(in >= 0);
+	assert_int_equal(CALL(openat, in, P("f"), O_CREAT | O_RDONLY, 0644), in + 1);
+	assert_int_equal(CALL(close, in + 1), 0);
+	assert_int_equal(CALL(move_mount, in, P(""), AT_FDCWD, P2("/b"), 4), 0);
+	assert_true(lists("/b", "f"));
+	assert_int_equal(CALL(move_mount, in, P(""), AT_FDCWD, P2("/b/x"), 4), -ENOENT);
+	assert_int_equal(CALL(mkdir, P("/b/sub"), 0755), 0);
+	assert_int_equal(CALL(move_mount, in, P(""), AT_FDCWD, P2("/b/sub"), 4), -ELOOP);
+	assert_int_equal(CALL(mount, P("none"), P2("/b/sub"), P3("tmpfs"), 0, 0), 0);
+	assert_int_equal(CALL(mount, P("/b"), P2("/a"), 0, MS_BIND | MS_REC, 0), 0);
+	write_file("/a/sub/deep", "seen");
+	assert_string_equal(read_file("/b/sub/deep"), "seen");
+	assert_int_equal(CALL(umount2, P("/b"), MNT_DETACH), 0);
+	assert_int_equal(CALL(close, in), 0);
+	assert_string_equal(read_file("/a/sub/deep"), "seen");
+	/* The rest goes with the sandbox. */
+}
+
+static void test_leases(void **state)
+{
+	struct task *child;
+	long ret;
+	int fd;
+
+	start(NULL, 0, NULL, 0);
+	write_file("/f", "x");
+	child = fake_fork(me);
+	signal_set_mask(me, 1ULL << (SIGIO - 1)); /* so that it stays pending */
+	fd = open_at("/f", O_RDONLY);
+	assert_int_equal(CALL(fcntl, fd, F_SETLEASE, F_WRLCK), 0);
+	assert_int_equal(CALL(fcntl, fd, F_GETLEASE), F_WRLCK);
+	assert_int_equal(fake_call(child, SYS_open, P("/f"), O_RDONLY | O_NONBLOCK), -EAGAIN);
+	assert_int_equal(fake_call(child, SYS_open, P("/f"), O_RDONLY), SYS_BLOCK);
+	assert_true(signal_set(me) & 1ULL << (SIGIO - 1));
+	assert_int_equal(CALL(fcntl, fd, F_GETLEASE), F_RDLCK); /* what may stay */
+	assert_int_equal(CALL(fcntl, fd, F_SETLEASE, F_RDLCK), 0);
+	assert_true(fake_over(child, &ret) && ret >= 0);
+	/* Reading is no reason any more; writing is. */
+	assert_int_equal(fake_call(child, SYS_truncate, P("/f"), 0), SYS_BLOCK);
+	assert_int_equal(CALL(fcntl, fd, F_SETLEASE, F_RDLCK), -EAGAIN);
+	assert_int_equal(CALL(close, fd), 0); /* the lease goes with the file */
+	assert_true(fake_over(child, &ret) && ret == 0);
+}
+
+static void test_words_of_files(void **state)
+{
+	struct task *child;
+	uint32_t *word;
+	long fd, ret;
+
+	start(NULL, 0, NULL, 0);
+	write_file("/f", "x");
+	child = fake_fork(me);
+	assert_int_equal(fake_call(child, SYS_setuid, 1000), 0);
+	/* Names of attributes. */
+	assert_int_equal(CALL(setxattr, P("/f"), P2("security.a"), out.v, 4, 0), 0);
+	assert_int_equal(CALL(setxattr, P("/f"), P2("trusted.b"), out.v, 4, 0), 0);
+	assert_int_equal(CALL(listxattr, P("/f"), 0, 0), 21);
+	assert_int_equal(fake_call(child, SYS_listxattr, P("/f"), 0, 0), 11);
+	assert_int_equal(fake_call(child, SYS_getxattr, P("/f"), P2("security.a"), 0, 0), 4);
+	assert_int_equal(fake_call(child, SYS_getxattr, P("/f"), P2("trusted.b"), 0, 0), -ENODATA);
+	assert_int_equal(
+		fake_call(child, SYS_setxattr, P("/f"), P2("security.a"), out.v, 4, 0), -EPERM);
+	/* Immutable, append-only. */
+	fd = open_at("/f", O_RDONLY);
+	word = fake_ptr(g, out);
+	*word = 0x10;
+	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
+	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	assert_int_equal(CALL(unlink, P("/f")), -EPERM);
+	assert_int_equal(CALL(truncate, P("/f"), 0), -EPERM);
+	*word = 0x20;
+	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
+	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	ret = open_at("/f", O_WRONLY | O_APPEND);
+	assert_true(ret >= 0);
+	*word = 0;
+	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
+	/* Handles. */
+	*word = 0;
+	assert_int_equal(
+		CALL(name_to_handle_at, AT_FDCWD, P("/f"), out.v, out.v + 512, 0), -EOVERFLOW);
+	assert_true(*word > 0);
+	assert_int_equal(CALL(name_to_handle_at, AT_FDCWD, P("/f"), out.v, out.v + 512, 0), 0);
+	assert_int_equal(
+		fake_call(child, SYS_open_by_handle_at, AT_FDCWD, out.v, O_RDONLY), -EPERM);
+	ret = CALL(open_by_handle_at, AT_FDCWD, out.v, O_RDONLY);
+	assert_true(ret >= 0);
+	assert_int_equal(CALL(read, ret, out.v + 1024, 10), 1);
+	assert_int_equal(CALL(unlink, P("/f")), 0);
+	assert_int_equal(CALL(open_by_handle_at, AT_FDCWD, out.v, O_RDONLY), -ESTALE);
+}
+
 static void test_locks(void **state)
 {
 	struct task *child;
@@ -469,6 +634,13 @@ static void test_walk(void **state)
 	assert_int_equal(CALL(unlink, P("/x")), 0);
 	assert_int_equal(CALL(chmod, P("/closed"), 0600), 0);
 	assert_int_equal(CALL(setxattr, P("/tmp/new"), P2("user.a"), text.v, 4, 0), 0);
+	assert_int_equal(CALL(mkdir, P("/tmp/mnt"), 0755), 0);
+	assert_int_equal(CALL(mkdir, P("/tmp/again"), 0755), 0);
+	assert_int_equal(CALL(mount, P("none"), P2("/tmp/mnt"), P3("tmpfs"), 0, 0), 0);
+	write_file("/tmp/mnt/inside", "mounted");
+	assert_int_equal(CALL(mount, P("/tmp/mnt"), P2("/tmp/again"), 0, MS_BIND, 0), 0);
+	assert_int_equal(
+		CALL(mount, 0, P2("/tmp/again"), 0, MS_BIND | MS_REMOUNT | MS_RDONLY, 0), 0);
 	assert_int_equal(walk_save_begin(&first), 0);
 	trees_walk(&g->k, &first);
 	assert_int_equal(first.err, 0);
@@ -488,6 +660,11 @@ static void test_walk(void **state)
 	assert_memory_equal(second.buf, first.buf, first.len);
 	walk_done(&second);
 	assert_string_equal(read_file("/d/f"), "changed");
+	assert_string_equal(read_file("/tmp/again/inside"), "mounted");
+	assert_int_equal(CALL(unlink, P("/tmp/again/inside")), -EROFS);
+	assert_int_equal(CALL(umount2, P("/tmp/mnt"), 0), 0);
+	assert_string_equal(read_file("/tmp/mnt/inside"), "(cannot open)");
+	assert_string_equal(read_file("/tmp/again/inside"), "mounted");
 	assert_string_equal(read_file("/hard"), "changed");
 	assert_string_equal(read_file("/tmp/dir/link"), "made");
 	assert_string_equal(read_file("/tmp/dir/hard"), "made");
@@ -525,6 +702,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_changes_stay_above, begin, end),
 		cmocka_unit_test_setup_teardown(test_cache_is_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(test_binds, begin, end),
+		cmocka_unit_test_setup_teardown(test_given_read_only, begin, end),
+		cmocka_unit_test_setup_teardown(test_guest_mounts, begin, end),
+		cmocka_unit_test_setup_teardown(test_leases, begin, end),
+		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),

@@ -36,6 +36,7 @@ void vdev_init(struct vdev *d, const struct vdev_ops *ops, uint64_t features, st
 	d->mem = mem;
 	d->raise = raise;
 	d->raise_arg = arg;
+	d->later = NULL;
 	d->acked = 0;
 	d->feature_word = d->driver_word = d->queue_at = 0;
 	d->status = d->interrupts = d->generation = 0;
@@ -55,6 +56,14 @@ void vdev_tell(struct vdev *d, struct virtq *q)
 {
 	if (virtq_should_tell(q))
 		vdev_interrupt(d, VDEV_INT_RING);
+}
+
+bool vdev_had_turn(struct vdev *d, unsigned q, unsigned count)
+{
+	if (!d->later || count < d->queues[q].size)
+		return false;
+	d->later(d, q);
+	return true;
 }
 
 void vdev_stop(struct vdev *d, const char *why)
@@ -151,9 +160,20 @@ static void fail(struct vdev *d, const char *why)
 	d->status |= VDEV_FAILED;
 }
 
+/* This may be the thread of a vCPU, which does a device's work never. */
+static void kick(struct vdev *d, unsigned q)
+{
+	if (d->later)
+		d->later(d, q);
+	else
+		d->ops->kick(d, q);
+}
+
 static void activate(struct vdev *d)
 {
-	for (unsigned i = 0; i < d->ops->queues; i++) {
+	unsigned needed = d->ops->needs ? d->ops->needs(d->acked) : d->ops->queues;
+
+	for (unsigned i = 0; i < needed; i++) {
 		if (!virtq_activate(&d->queues[i], d->acked & VDEV_F_EVENT_IDX)) {
 			d->status |= VDEV_DRIVER_OK;
 			vdev_stop(d, "a queue that cannot work");
@@ -164,7 +184,7 @@ static void activate(struct vdev *d)
 	d->ops->activate(d);
 	/* What was kicked before there was anyone to see it. */
 	for (unsigned i = 0; i < d->ops->queues; i++)
-		d->ops->kick(d, i);
+		kick(d, i);
 }
 
 static void write_status(struct vdev *d, uint32_t v)
@@ -261,7 +281,7 @@ static void write_register(struct vdev *d, uint64_t off, uint32_t v)
 		break;
 	case REG_NOTIFY: /* an eventfd takes these while the machine runs; this is the slow way */
 		if (vdev_is_active(d) && v < d->ops->queues)
-			d->ops->kick(d, v);
+			kick(d, v);
 		break;
 	case REG_INT_ACK:
 		__atomic_fetch_and(&d->interrupts, ~v, __ATOMIC_SEQ_CST);

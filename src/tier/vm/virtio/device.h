@@ -37,11 +37,15 @@ enum vdev_status {
 enum { VDEV_INT_RING = 1, VDEV_INT_CONFIG = 2 };
 
 struct vdev;
+struct vwalk;
 
 struct vdev_ops {
 	const char *name;
 	enum vdev_id id;
 	unsigned queues;
+	/* How many of them must work with the features in @acked; the rest may be there or not.
+	 * Optional; without it: all. */
+	unsigned (*needs)(uint64_t acked);
 	uint16_t queue_size;
 	/* Required. All queues are active; look at each once: kicks before this are lost. Runs in
 	 * the thread of the vCPU that wrote DRIVER_OK. */
@@ -54,6 +58,8 @@ struct vdev_ops {
 	void (*config_read)(struct vdev *d, unsigned off, void *to, unsigned len);
 	void (*config_write)(struct vdev *d, unsigned off, const void *from, unsigned len);
 	unsigned config_bytes;
+	/* Optional. Fields of its own that survive a snapshot: see walks.h. */
+	void (*walk)(struct vdev *d, struct vwalk *w);
 };
 
 struct vdev {
@@ -66,6 +72,9 @@ struct vdev {
 	/* Raises the interrupt line; how is the machine's business. */
 	void (*raise)(void *arg);
 	void *raise_arg;
+	/* Has queue @q kicked a little later, by the thread that serves the devices. NULL: it is
+	 * this one. */
+	void (*later)(struct vdev *d, unsigned q);
 	const char *complaint; /* what the driver did wrong last; NULL: nothing. For the log. */
 };
 
@@ -85,6 +94,10 @@ static inline bool vdev_is_active(const struct vdev *d)
 void vdev_interrupt(struct vdev *d, uint32_t why);
 /* Tells the driver about what was pushed to @q, if it wants to know. */
 void vdev_tell(struct vdev *d, struct virtq *q);
+/* @count requests of queue @q were served without a pause: is that a turn? Then the rest comes with
+ * a kick that is due already, after the other devices and the vCPUs had theirs. A guest that adds
+ * requests without end would have the machine for itself otherwise. */
+bool vdev_had_turn(struct vdev *d, unsigned q, unsigned count);
 /* A queue broke: the device stops, and says so. */
 void vdev_stop(struct vdev *d, const char *why);
 

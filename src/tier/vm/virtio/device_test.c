@@ -268,6 +268,34 @@ static void indexes_wrap(void **state)
 	bench_free(b);
 }
 
+static void note_later(struct vdev *d, unsigned q)
+{
+	(void)q;
+	d->generation++; /* nothing else counts there now */
+}
+
+/* A queue full of requests is a turn: the rest comes with the next kick, which is due already. */
+static void turns(void **state)
+{
+	struct bench *b = bench_make(false, false);
+
+	(void)state;
+	start(b, 0);
+	b->block.dev.later = note_later;
+	set_desc(b, 0, BUF, 16, NEXT, 1);
+	set_desc(b, 1, BUF + 0x1000, 512, NEXT | WRITE, 2);
+	set_desc(b, 2, BUF + 0x2000, 1, WRITE, 0);
+	for (unsigned i = 0; i < SIZE; i++)
+		offer(b, 0);
+	b->block.dev.ops->kick(&b->block.dev, 0);
+	assert_int_equal(get16(b, USED + 2), SIZE);
+	assert_int_equal(b->block.dev.generation, 1);
+	b->block.dev.ops->kick(&b->block.dev, 0);
+	assert_int_equal(get16(b, USED + 2), SIZE);
+	assert_int_equal(b->block.dev.generation, 1);
+	bench_free(b);
+}
+
 /* Requests that are answered with an error and hurt nobody. */
 static void bad_requests(void **state)
 {
@@ -519,6 +547,34 @@ static void limited(void **state)
 	bench_free(b);
 }
 
+/* A disk with a rate answers the first second's worth, and the rest when its timer says. */
+static void rate(void **state)
+{
+	struct bench *b = bench_make(false, false);
+	struct watches events;
+	struct err e;
+
+	(void)state;
+	assert_int_equal(watches_init(&events, &e), 0);
+	assert_int_equal(block_limit(&b->block, 1 << 20, 2, &events, &e), 0);
+	start(b, 0);
+	assert_int_equal(ask(b, 0, 0, BUF + 0x1000, 512), 0);
+	assert_int_equal(ask(b, 0, 0, BUF + 0x1000, 512), 0);
+	b->block.limiter.ops.at_ns += 1000000; /* whatever time it took to get here is no token */
+	b->block.limiter.ops.tokens = 0;
+	if (ask(b, 0, 0, BUF + 0x1000, 512) == 0x77)
+		assert_true(b->block.waits);
+	while (get16(b, USED + 2) < 3) {
+		assert_int_equal(watches_wait(&events, -1, &e), 0);
+		watches_serve(&events);
+	}
+	assert_false(b->block.waits);
+	block_done(&b->block);
+	watches_done(&events);
+	assert_true(block_limit(&b->block, UINT64_MAX, 0, &events, &e) < 0);
+	bench_free(b);
+}
+
 static void buckets(void **state)
 {
 	const uint64_t ms = 1000000;
@@ -713,6 +769,7 @@ int main(void)
 		cmocka_unit_test(good_driver),
 		cmocka_unit_test(telling),
 		cmocka_unit_test(indexes_wrap),
+		cmocka_unit_test(turns),
 		cmocka_unit_test(bad_requests),
 		cmocka_unit_test(read_only_disk),
 		cmocka_unit_test(hostile_rings),
@@ -721,6 +778,7 @@ int main(void)
 		cmocka_unit_test(steps_of_life),
 		cmocka_unit_test(two_files),
 		cmocka_unit_test(limited),
+		cmocka_unit_test(rate),
 		cmocka_unit_test(buckets),
 		cmocka_unit_test(randomness),
 		cmocka_unit_test(memory_above_the_gap),

@@ -28,12 +28,17 @@ struct vdesc {
 
 void virtq_init(struct virtq *q, struct gmem *mem, uint16_t size_max)
 {
-	*q = (struct virtq){ .mem = mem, .size_max = size_max, .size = size_max };
+	*q = (struct virtq){
+		.mem = mem, .bytes_max = VIRTQ_BYTES_MAX, .size_max = size_max, .size = size_max
+	};
 }
 
 void virtq_reset(struct virtq *q)
 {
+	uint64_t bytes_max = q->bytes_max;
+
 	virtq_init(q, q->mem, q->size_max);
+	q->bytes_max = bytes_max;
 }
 
 int virtq_break(struct virtq *q, const char *why)
@@ -106,7 +111,7 @@ static int add_part(struct virtq *q, struct vchain *c, const struct vdesc *d)
 		return virtq_break(q, "a readable descriptor behind a writable one");
 	if (d->len == 0)
 		return 0;
-	if (c->in_bytes + c->out_bytes + d->len > VIRTQ_BYTES_MAX)
+	if (c->in_bytes + c->out_bytes + d->len > q->bytes_max)
 		return virtq_break(q, "a request that is too long");
 	if (!gmem_iov(q->mem, GPA(d->addr), d->len, write, &c->iov[c->in + c->out]))
 		return virtq_break(q, "a descriptor outside memory");
@@ -166,13 +171,20 @@ void virtq_unpop(struct virtq *q)
 
 void virtq_push(struct virtq *q, uint16_t head, uint32_t written)
 {
-	volatile uint8_t *at = q->used_at + 4 + 8 * (size_t)(q->next_used & q->mask);
+	virtq_push_all(q, &(struct vused){ head, written }, 1);
+}
 
+void virtq_push_all(struct virtq *q, const struct vused *done, unsigned count)
+{
 	if (!q->active || q->broken)
 		return;
-	*(volatile uint32_t *)(volatile void *)at = head;
-	*(volatile uint32_t *)(volatile void *)(at + 4) = written;
-	q->next_used++;
+	for (unsigned i = 0; i < count; i++) {
+		volatile uint8_t *at = q->used_at + 4 + 8 * (size_t)(q->next_used & q->mask);
+
+		*(volatile uint32_t *)(volatile void *)at = done[i].head;
+		*(volatile uint32_t *)(volatile void *)(at + 4) = done[i].written;
+		q->next_used++;
+	}
 	store16(q->used_at + 2, q->next_used);
 	gmem_mark(q->mem, q->used, used_bytes(q->size));
 }
@@ -196,16 +208,25 @@ bool virtq_should_tell(struct virtq *q)
 	return !(load16(q->avail_at) & AVAIL_NO_INTERRUPT);
 }
 
-bool virtq_rearm(struct virtq *q)
+/* The driver kicks when it goes beyond @seen. Has it already? */
+static bool rearm_at(struct virtq *q, uint16_t seen)
 {
-	if (!q->active || q->broken)
-		return false;
 	if (q->event_idx) {
-		store16(q->used_at + 4 + 8 * (size_t)q->size, q->next_avail);
+		store16(q->used_at + 4 + 8 * (size_t)q->size, seen);
 		gmem_mark(q->mem, q->used, used_bytes(q->size));
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	}
-	return load16(q->avail_at + 2) != q->next_avail;
+	return load16(q->avail_at + 2) != seen;
+}
+
+bool virtq_rearm(struct virtq *q)
+{
+	return q->active && !q->broken && rearm_at(q, q->next_avail);
+}
+
+bool virtq_rearm_for_more(struct virtq *q)
+{
+	return q->active && !q->broken && rearm_at(q, load16(q->avail_at + 2));
 }
 
 unsigned vchain_slice(const struct vchain *c, bool writable, uint64_t at, uint64_t len,

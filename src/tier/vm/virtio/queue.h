@@ -10,7 +10,7 @@
 
 enum {
 	VIRTQ_SIZE_MAX = 256,
-	VIRTQ_BYTES_MAX = 1 << 22, /* of one chain, both directions */
+	VIRTQ_BYTES_MAX = 1 << 22, /* of one chain, both directions, if nobody says more */
 };
 
 /*
@@ -19,6 +19,7 @@ enum {
  */
 struct virtq {
 	struct gmem *mem;
+	uint64_t bytes_max; /* of one chain */
 	/* As the driver wrote them. */
 	uint16_t size_max, size;
 	bool ready;
@@ -41,6 +42,12 @@ struct vchain {
 	struct iovec iov[VIRTQ_SIZE_MAX];
 };
 
+/* An answered request. */
+struct vused {
+	uint16_t head;
+	uint32_t written;
+};
+
 void virtq_init(struct virtq *q, struct gmem *mem, uint16_t size_max);
 void virtq_reset(struct virtq *q);
 /* At DRIVER_OK. False: the driver described no queue that could work. */
@@ -52,10 +59,14 @@ int virtq_pop(struct virtq *q, struct vchain *ret);
 void virtq_unpop(struct virtq *q);
 /* @head is done, and @written bytes of its writable part were filled. */
 void virtq_push(struct virtq *q, uint16_t head, uint32_t written);
+/* The same for @count requests that the driver must find together or not at all. */
+void virtq_push_all(struct virtq *q, const struct vused *done, unsigned count);
 /* After a batch of pushes: does the driver want to be told? */
 bool virtq_should_tell(struct virtq *q);
 /* Nothing left: asks to be kicked for the next. True: one came meanwhile, go on popping. */
 bool virtq_rearm(struct virtq *q);
+/* What there is does not suffice: asks to be kicked for one more than that. True as above. */
+bool virtq_rearm_for_more(struct virtq *q);
 /* Breaks it: the guest's fault, said in @why. Returns -1. */
 int virtq_break(struct virtq *q, const char *why);
 

@@ -36,12 +36,14 @@ static uint32_t fill(const struct vchain *c)
 static void work(struct rng *r)
 {
 	struct virtq *q = &r->dev.queues[0];
+	unsigned count = 0;
+	bool over = false;
 	int got = 0;
 
 	if (!vdev_is_active(&r->dev) || r->waits)
 		return;
 	do {
-		while ((got = virtq_pop(q, &r->chain)) > 0) {
+		while (!over && (got = virtq_pop(q, &r->chain)) > 0) {
 			if (!limiter_take(&r->limiter, r->chain.out_bytes, clock_ns())) {
 				virtq_unpop(q);
 				r->waits = true;
@@ -52,8 +54,9 @@ static void work(struct rng *r)
 				break;
 			}
 			virtq_push(q, r->chain.head, fill(&r->chain));
+			over = vdev_had_turn(&r->dev, 0, ++count);
 		}
-	} while (got == 0 && !r->waits && virtq_rearm(q));
+	} while (got == 0 && !over && !r->waits && virtq_rearm(q));
 	vdev_tell(&r->dev, q);
 	if (got < 0)
 		vdev_stop(&r->dev, q->broken);

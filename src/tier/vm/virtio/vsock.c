@@ -18,6 +18,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "tier/vm/virtio/vsock.h"
+#include "tier/vm/vwalk.h"
 
 /* clang-format off */
 enum { QUEUE_RX, QUEUE_TX, QUEUE_EVENT, QUEUES };
@@ -402,14 +403,17 @@ static void receive(struct vsock *s)
 static void work_tx(struct vsock *s)
 {
 	struct virtq *q = &s->dev.queues[QUEUE_TX];
-	int r;
+	unsigned count = 0;
+	bool over = false;
+	int r = 0;
 
 	do {
-		while ((r = virtq_pop(q, &s->chain)) > 0) {
+		while (!over && (r = virtq_pop(q, &s->chain)) > 0) {
 			receive(s);
 			virtq_push(q, s->chain.head, 0);
+			over = vdev_had_turn(&s->dev, QUEUE_TX, ++count);
 		}
-	} while (r == 0 && virtq_rearm(q));
+	} while (r == 0 && !over && virtq_rearm(q));
 	vdev_tell(&s->dev, q);
 	if (r < 0)
 		vdev_stop(&s->dev, q->broken);
@@ -612,6 +616,17 @@ void vsock_drop_all(struct vsock *s, bool tell)
 		tell_reset(s);
 }
 
+/* No connection survives: the sockets are the old machine's. vsock_drop_all() tells the guest. */
+static void vsock_walk(struct vdev *d, struct vwalk *w)
+{
+	struct vsock *s = (struct vsock *)d;
+
+	vwalk_same(w, "vsock.cid", s->cid);
+	vwalk_u32(w, "vsock.next_host_port", &s->next_host_port);
+	if (s->next_host_port < FIRST_HOST_PORT)
+		vwalk_wrong(w, "vsock.next_host_port", "is too low");
+}
+
 static const struct vdev_ops vsock_ops = {
 	.name = "vsock",
 	.id = VDEV_VSOCK,
@@ -622,6 +637,7 @@ static const struct vdev_ops vsock_ops = {
 	.kick = vsock_kick,
 	.config_read = vsock_config,
 	.config_bytes = sizeof(uint64_t),
+	.walk = vsock_walk,
 };
 
 void vsock_init(struct vsock *s, uint64_t cid, struct watches *events,

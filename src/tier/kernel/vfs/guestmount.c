@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/vfs/guestmount.c - mounts that a guest makes, moves and takes away.
+ *
+ * Owns:  the rules. The host knows nothing of these mounts.
+ * Rules: what the host gave read-only, without devices or without setuid programs stays so in every
+ *        copy (mount.locked), and what was mounted at the start stays in its place (mount.kept).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "base/ckd.h"
+#include "base/str.h"
+#include "tier/kernel/fs/proc.h"
+#include "tier/kernel/fs/sysfs.h"
+#include "tier/kernel/fs/tree.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/guestmount.h"
+
+enum { MODE_OWN = 010000 };
+
+/* What a mount made at the start already is. */
+static struct super *own_of(struct kernel *k, const struct super_ops *ops)
+{
+	for (struct mount *m = k->vfs->mounts; m; m = m->next)
+		if (m->sb->ops == ops && m->kept)
+			return super_ref(m->sb);
+	return NULL;
+}
+
+static struct super *make_tmpfs(struct kernel *k, const struct mount_options *o)
+{
+	struct super *sb = tree_create(
+		k, &tree_tmpfs, NULL, 0, 0, o->mode == MODE_OWN ? 01777 : o->mode & 07777);
+
+	if (sb) {
+		sb->root->inode->uid = o->uid;
+		sb->root->inode->gid = o->gid;
+	}
+	return sb;
+}
+
+static struct super *make_proc(struct kernel *k, const struct mount_options *o)
+{
+	return proc_create(k);
+}
+
+static struct super *share_sysfs(struct kernel *k, const struct mount_options *o)
+{
+	return own_of(k, &tree_sysfs);
+}
+
+static struct super *share_devtmpfs(struct kernel *k, const struct mount_options *o)
+{
+	return own_of(k, &tree_devtmpfs);
+}
+
+static struct super *share_devpts(struct kernel *k, const struct mount_options *o)
+{
+	return own_of(k, &tree_devpts);
+}
+
+static struct super *share_mqueue(struct kernel *k, const struct mount_options *o)
+{
+	return own_of(k, &tree_mqueue);
+}
+
+static const struct fs_type {
+	const char *name;
+	struct super *(*make)(struct kernel *k, const struct mount_options *o);
+} types[] = {
+	{ "tmpfs", make_tmpfs },
+	{ "ramfs", make_tmpfs },
+	{ "proc", make_proc },
+	{ "sysfs", share_sysfs },
+	{ "devtmpfs", share_devtmpfs },
+	{ "devpts", share_devpts },
+	{ "mqueue", share_mqueue },
+};
+
+static const struct fs_type *find_type(const char *name)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(types); i++)
+		if (str_eq(types[i].name, name))
+			return &types[i];
+	return NULL;
+}
+
+int guest_fs_check(const char *type)
+{
+	return find_type(type) ? 0 : -ENODEV;
+}
+
+int guest_fs_create(
+	struct kernel *k, const char *type, const struct mount_options *o, struct super **ret)
+{
+	const struct fs_type *t = find_type(type);
+
+	if (!t)
+		return -ENODEV;
+	*ret = t->make(k, o);
+	if (!*ret)
+		return -ENOMEM;
+	if (o->read_only && t->make == make_tmpfs)
+		(*ret)->flags |= SB_READ_ONLY;
+	return 0;
+}
+
+void mount_options_init(struct mount_options *o)
+{
+	*o = (struct mount_options){ .mode = MODE_OWN };
+}
+
+static int number(const char *s, int base, uint32_t *ret)
+{
+	char *end;
+	unsigned long v;
+
+	if (!s || !*s)
+		return -EINVAL;
+	errno = 0;
+	v = strtoul(s, &end, base);
+	if (errno || *end || v > UINT32_MAX)
+		return -EINVAL;
+	*ret = (uint32_t)v;
+	return 0;
+}
+
+/* "64m", "50%": taken and not kept, because the store's size is everybody's limit. */
+static int size_of(const char *s)
+{
+	char *end;
+
+	if (!s || !*s)
+		return -EINVAL;
+	strtoull(s, &end, 0);
+	if (end == s || (*end && (!strchr("kKmMgGtT%", *end) || end[1])))
+		return -EINVAL;
+	return 0;
+}
+
+int mount_option(const char *type, struct mount_options *o, const char *key, const char *value)
+{
+	static const char *const taken[] = { "huge", "mpol", "newinstance", "ptmxmode", "hidepid",
+		"subset", "sync", "async", "dirsync", "lazytime", "nolazytime", "mand", "nomand",
+		"inode32", "inode64", "noswap" };
+
+	/* What every file system knows; a value is not looked at, as on Linux. */
+	if (str_eq(key, "ro") || str_eq(key, "rw")) {
+		o->read_only = key[1] == 'o';
+		return 0;
+	}
+	if (str_eq(key, "mode"))
+		return number(value, 8, &o->mode);
+	if (str_eq(key, "uid"))
+		return number(value, 10, &o->uid);
+	if (str_eq(key, "gid"))
+		return number(value, 10, &o->gid);
+	if (str_eq(key, "size") || str_eq(key, "nr_inodes") || str_eq(key, "nr_blocks"))
+		return str_eq(type, "tmpfs") || str_eq(type, "ramfs") ? size_of(value) : -EINVAL;
+	for (unsigned i = 0; i < ARRAY_LEN(taken); i++)
+		if (str_eq(key, taken[i]))
+			return 0;
+	return -EINVAL;
+}
+
+int mount_option_text(const char *type, struct mount_options *o, char *text)
+{
+	char *save = text, *one;
+
+	while ((one = strsep(&save, ","))) {
+		char *eq = strchr(one, '=');
+		int r;
+
+		if (!*one)
+			continue;
+		if (eq)
+			*eq = '\0';
+		r = mount_option(type, o, one, eq ? eq + 1 : NULL);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static bool is_dir(struct path p)
+{
+	return S_ISDIR(p.dentry->inode->mode);
+}
+
+int guest_attach(struct mount *m, struct path at)
+{
+	if (S_ISDIR(m->root->inode->mode) != is_dir(at))
+		return -ENOTDIR;
+	if ((at.dentry->flags & DENTRY_DELETED) || S_ISLNK(at.dentry->inode->mode))
+		return -ENOENT;
+	/* A file system that keeps no names has no place for something to lie on. */
+	if ((at.dentry->sb->flags & SB_NO_CACHE) && at.dentry->parent)
+		return -EINVAL;
+	mount_attach(m, &at);
+	return 0;
+}
+
+int guest_mount(struct kernel *k, struct path at, const char *type, unsigned flags,
+	const char *source, const struct mount_options *o)
+{
+	struct super *sb;
+	struct mount *m;
+	int r = guest_fs_create(k, type, o, &sb);
+
+	if (r < 0)
+		return r;
+	m = mount_new(k, sb, sb->root, flags, source);
+	super_unref(sb);
+	if (!m)
+		return -ENOSPC;
+	r = guest_attach(m, at);
+	mount_unref(m);
+	return r;
+}
+
+static struct mount *copy_one(struct mount *from, struct dentry *root)
+{
+	struct mount *m = mount_new(from->sb->k, from->sb, root, from->flags, from->source);
+
+	if (m)
+		m->locked = from->locked;
+	return m;
+}
+
+/* The children of @from that are below @root, onto @to; and theirs. */
+static int copy_below(struct mount *from, struct dentry *root, struct mount *to)
+{
+	struct vfs_state *v = from->sb->k->vfs;
+	uint32_t last = v->last_mount_id;
+
+	/* Copies come to the end of the list and have higher numbers: they are not copied again. */
+	for (struct mount *c = v->mounts; c; c = c->next) {
+		struct mount *parent = NULL, *made;
+
+		if (c->id > last || !c->parent)
+			continue;
+		if (c->parent == from && dentry_is_below(c->point, root))
+			parent = to;
+		for (struct mount *o = v->mounts; !parent && o; o = o->next)
+			if (o->id > last && o->copy_of == c->parent)
+				parent = o;
+		if (!parent)
+			continue;
+		made = copy_one(c, c->root);
+		if (!made)
+			return -ENOSPC;
+		made->copy_of = c;
+		mount_attach(made, &(struct path){ parent, c->point });
+		mount_unref(made);
+	}
+	return 0;
+}
+
+int guest_clone(struct path from, bool all, struct mount **ret)
+{
+	struct vfs_state *v = from.mnt->sb->k->vfs;
+	struct mount *m;
+	int r = 0;
+
+	if (from.mnt == v->anon || from.dentry->sb == v->memfds)
+		return -EINVAL;
+	m = copy_one(from.mnt, from.dentry);
+	if (!m)
+		return -ENOSPC;
+	if (all)
+		r = copy_below(from.mnt, from.dentry, m);
+	for (struct mount *o = v->mounts; o; o = o->next)
+		o->copy_of = NULL;
+	if (r < 0) {
+		mount_unref(m);
+		return r;
+	}
+	*ret = m;
+	return 0;
+}
+
+int guest_bind(struct path from, struct path at, bool all)
+{
+	struct mount *m;
+	int r;
+
+	if (is_dir(from) != is_dir(at))
+		return -ENOTDIR;
+	r = guest_clone(from, all, &m);
+	if (r == 0) {
+		r = guest_attach(m, at);
+		mount_unref(m);
+	}
+	return r;
+}
+
+/* From its place to another; what is mounted on it goes along. */
+static int mount_move(struct mount *m, struct path at)
+{
+	struct dentry *point = m->point;
+	int r = guest_attach(m, at);
+
+	if (r == 0 && point)
+		mount_left(m, point);
+	return r;
+}
+
+int guest_move(struct path from, struct path at)
+{
+	struct mount *m = from.mnt;
+
+	if (from.dentry != m->root || !m->parent || m->kept)
+		return -EINVAL;
+	if (is_dir(from) != is_dir(at))
+		return -EINVAL;
+	if (mount_is_below(at.mnt, m))
+		return -ELOOP;
+	return mount_move(m, at);
+}
+
+static unsigned writers_of(const struct super *sb)
+{
+	unsigned n = 0;
+
+	for (struct mount *m = sb->k->vfs->mounts; m; m = m->next)
+		n += m->sb == sb ? m->writers : 0;
+	return n;
+}
+
+int guest_change(struct mount *m, unsigned flags)
+{
+	if (m->locked & ~flags & (MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEV | MOUNT_NO_EXEC))
+		return -EPERM;
+	if ((flags & ~m->flags & MOUNT_READ_ONLY) && m->writers)
+		return -EBUSY;
+	m->flags = flags;
+	return 0;
+}
+
+int guest_reconfigure(struct path at, unsigned flags, bool read_only)
+{
+	struct super *sb = at.mnt->sb;
+	int r;
+
+	if (at.dentry != at.mnt->root)
+		return -EINVAL;
+	if (read_only && !(sb->flags & SB_READ_ONLY) && writers_of(sb))
+		return -EBUSY;
+	r = guest_change(at.mnt, flags | (at.mnt->locked & MOUNT_READ_ONLY));
+	if (r < 0)
+		return r;
+	if (at.mnt->kept) /* others stand on it too: this mount alone */
+		return guest_change(at.mnt, flags | (read_only ? MOUNT_READ_ONLY : 0));
+	sb->flags = read_only ? sb->flags | SB_READ_ONLY : sb->flags & ~(unsigned)SB_READ_ONLY;
+	return 0;
+}
+
+static bool has_children(const struct mount *m)
+{
+	for (struct mount *c = m->sb->k->vfs->mounts; c; c = c->next)
+		if (c->parent == m)
+			return true;
+	return false;
+}
+
+/* @at is the caller's one reference on it. */
+int guest_umount(struct task *t, struct path at, unsigned flags)
+{
+	struct mount *m = at.mnt;
+	bool busy;
+
+	if (at.dentry != m->root || !m->parent || m->kept)
+		return -EINVAL;
+	if (t->fs->root.mnt == m && t->fs->root.dentry == m->root)
+		return -EINVAL;
+	busy = m->refs > 2 || has_children(m);
+	if (flags & MNT_EXPIRE) {
+		if (busy)
+			return -EBUSY;
+		if (!m->expiring) {
+			m->expiring = true;
+			return -EAGAIN;
+		}
+	}
+	if (busy && !(flags & MNT_DETACH))
+		return -EBUSY;
+	mount_detach(m);
+	return 0;
+}

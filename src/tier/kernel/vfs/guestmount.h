@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_VFS_GUESTMOUNT_H
+#define WARD_TIER_KERNEL_VFS_GUESTMOUNT_H
+
+#include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/vfs.h"
+
+/* Mounts of a guest's own. 0 or a negative errno; who may is the caller's question. */
+
+/* What mount(2)'s data and fsconfig(2) say about a new file system. */
+struct mount_options {
+	uint32_t mode; /* of the root; 07777 + 1: the type's own */
+	uint32_t uid, gid;
+	bool read_only;
+};
+void mount_options_init(struct mount_options *o);
+/* One "key" or "key=value" (@value NULL: none). -EINVAL: not known. */
+int mount_option(const char *type, struct mount_options *o, const char *key, const char *value);
+int mount_option_text(const char *type, struct mount_options *o, char *text); /* "a=b,c" */
+
+/* Is there such a type? -ENODEV. */
+int guest_fs_check(const char *type);
+/* A new one, or the kernel's own of that type, with a reference. */
+int guest_fs_create(
+	struct kernel *k, const char *type, const struct mount_options *o, struct super **ret);
+
+int guest_mount(struct kernel *k, struct path at, const char *type, unsigned flags,
+	const char *source, const struct mount_options *o);
+/* May @m be put at @at? */
+int guest_attach(struct mount *m, struct path at);
+/* A copy of the mount that @from is in, from @from down; @all: with the mounts below. Nowhere yet.
+ */
+int guest_clone(struct path from, bool all, struct mount **ret);
+int guest_bind(struct path from, struct path at, bool all);
+int guest_move(struct path from, struct path at);
+/* @flags: MOUNT_* instead of those it has. */
+int guest_change(struct mount *m, unsigned flags);
+int guest_reconfigure(struct path at, unsigned flags, bool read_only);
+int guest_umount(struct task *t, struct path at, unsigned flags);
+
+/* The file systems that a guest has mounted: their types, then (by whoever can) what is in them,
+ * then where they are. Mounts that only a descriptor has are not carried over. */
+struct walk;
+struct guest_supers {
+	struct super **sb; /* references */
+	uint32_t count;
+};
+void guest_supers_walk(struct kernel *k, struct guest_supers *s, struct walk *w);
+void guest_mounts_walk(struct kernel *k, struct guest_supers *s, struct walk *w);
+void guest_supers_done(struct guest_supers *s);
+
+#endif
