@@ -7,7 +7,7 @@
  * Rules: everything in the machine belongs to the sandbox, so nothing here guards anything; a step
  *        that fails is written to the console, and the machine is switched off. What it is told
  *        comes from the kernel's command line: ward.disk=BYTES, ward.pids=N, ward.host=NAME,
- * ward.net=WHAT, ward.trial=1.
+ *        ward.net=WHAT, ward.trial=1.
  */
 #include <errno.h>
 #include <fcntl.h>

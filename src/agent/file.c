@@ -18,12 +18,8 @@
 #include "base/own.h"
 #include "base/str.h"
 
-enum {
-	MODE_FILE = 0644,
-	MODE_DIR = 0755,
-	MODE_MAX = 07777,
-	WRITE_WINDOW = 4 * FLOW_WINDOW, /* of a WRITE, once it is open */
-};
+enum { MODE_FILE = 0644, MODE_DIR = 0755, MODE_MAX = 07777 };
+enum { WRITE_WINDOW_MAX = 512 * 1024, WIDE_STREAMS_MAX = 4 };
 
 static enum file_kind kind_of(mode_t mode)
 {
@@ -342,6 +338,18 @@ static int open_to_write(
 	return r < 0 ? r : take_fd(&fd);
 }
 
+/* More credit than every stream has, for whoever asked: with so little on its way, a file comes at
+ * the pace of the answers. Nothing of it is kept here: it is written as it comes. */
+static void widen(struct agent *a, struct stream *s, uint64_t window)
+{
+	window = window < WRITE_WINDOW_MAX ? window : WRITE_WINDOW_MAX;
+	if (window <= FLOW_WINDOW || stream_count(a, STREAM_FILE) > WIDE_STREAMS_MAX)
+		return;
+	s->in.window = (uint32_t)window;
+	s->in.owed += (uint32_t)window - FLOW_WINDOW;
+	relay_credit(a, s);
+}
+
 int request_write(struct agent *a, const struct request *q, struct err *e)
 {
 	char room[WARD_PATH_MAX];
@@ -366,10 +374,7 @@ int request_write(struct agent *a, const struct request *q, struct err *e)
 	s->in_fd = take_fd(&fd);
 	s->bytes = 0;
 	opened(a, q, path, &st, -1);
-	/* What comes is written at once: more may be on the way than of a stream that can stall. */
-	s->in.window = WRITE_WINDOW;
-	s->in.owed = WRITE_WINDOW - FLOW_WINDOW;
-	relay_credit(a, s);
+	widen(a, s, values_num(q->v, TAG_WINDOW, FLOW_WINDOW));
 	return 0;
 }
 

@@ -35,7 +35,7 @@ enum {
 	FLOW_CREDIT_MAX = 1 << 30,    /* credit of one direction at one time */
 	START_BYTES_MAX = 2 << 20,    /* one START over all its frames: args, env and their heads */
 	START_STRINGS_MAX = 65536,    /* args and env of one START */
-	PROTO_QUEUE_MAX = 4 << 20,    /* bytes a client keeps that the channel did not take yet */
+	PROTO_QUEUE_MAX = 8 << 20,    /* bytes a client keeps that the channel did not take yet */
 	ENTRY_WINDOW_MIN = 32 * 1024, /* least window for streams of entries and events */
 	AGENT_STREAMS_MAX = 512,      /* streams of one agent at one time */
 	AGENT_PROCS_MAX = 256,        /* of these: processes started with START */

@@ -97,8 +97,9 @@ static int do_build(int argc, char **argv, const struct globals *g)
 static int do_use(int argc, char **argv, const struct globals *g)
 {
 	static const struct option options[] = { { "modules", required_argument, NULL, 'm' },
-		{ "no-xsave", no_argument, NULL, 'x' }, { "untested", no_argument, NULL, 'u' },
-		{ "timeout", required_argument, NULL, 't' }, { NULL, 0, NULL, 0 } };
+		{ "no-xsave", no_argument, NULL, 'x' }, { "no-acpi", no_argument, NULL, 'a' },
+		{ "untested", no_argument, NULL, 'u' }, { "timeout", required_argument, NULL, 't' },
+		{ NULL, 0, NULL, 0 } };
 	struct guest_kernel_request q = {
 		.state_dir = g->state_dir, .timeout_ms = TRIAL_MS, .progress = show_step
 	};
@@ -114,6 +115,8 @@ static int do_use(int argc, char **argv, const struct globals *g)
 			q.modules = optarg;
 		else if (opt == 'x')
 			q.no_xsave = true;
+		else if (opt == 'a')
+			q.no_acpi = true;
 		else if (opt == 'u')
 			q.untested = true;
 		else if (opt == 't' && parse_duration(optarg, 1000, 3600 * 1000, &ms) == 0)
@@ -123,11 +126,12 @@ static int do_use(int argc, char **argv, const struct globals *g)
 				err_say(&e, EINVAL, "--timeout '%s': accepted is 1s to 1h", optarg),
 				&e));
 		else
-			return complain((err_say(&e, EINVAL,
-						 "'%s': accepted are --modules DIR, --no-xsave, "
-						 "--untested, --timeout TIME",
-						 argv[optind - 1]),
-				&e));
+			return complain(
+				(err_say(&e, EINVAL,
+					 "'%s': accepted are --modules DIR, --no-xsave, --no-acpi, "
+					 "--untested, --timeout TIME",
+					 argv[optind - 1]),
+					&e));
 	}
 	if (argc - optind != 1)
 		return complain((err_say(&e, EINVAL,

@@ -44,6 +44,7 @@ struct work {
 	char fetch[WARD_PATH_MAX]; /* where a package was unpacked; "": none was */
 	char file[WARD_PATH_MAX], modules[WARD_PATH_MAX];
 	char version[128]; /* of one that we built */
+	bool no_acpi;
 	char loaded[MODULES_MAX][64];
 	unsigned loaded_count;
 	FILE *list;
@@ -134,6 +135,7 @@ static int build_it(struct work *w, struct err *e)
 		r = kernel_build(&b, e);
 	if (r < 0)
 		return r;
+	w->no_acpi = !kernel_has_acpi(&b);
 	n = host_get(AT_FDCWD, path, w->version, sizeof(w->version) - 1);
 	w->version[n > 0 ? n : 0] = '\0';
 	w->version[strcspn(w->version, "\n")] = '\0';
@@ -365,8 +367,12 @@ static int make_it(struct work *w, char ret_id[GUEST_KERNEL_ID + 1], struct err 
 	r = copy_file(w->file, path, &sum, e);
 	if (r == 0)
 		r = add_modules(w, e);
-	if (r == 0 && w->q->no_xsave)
-		r = put_text(w, "cpu", "no-xsave\n", e);
+	if (r == 0 && (w->q->no_xsave || w->no_acpi))
+		r = put_text(w, "cpu",
+			!w->no_acpi      ? "no-xsave\n"
+			: w->q->no_xsave ? "no-xsave\nno-acpi\n"
+					 : "no-acpi\n",
+			e);
 	read_version(path, version);
 	if (r == 0)
 		r = put_text(w, "version", w->version[0] ? w->version : version, e);
@@ -390,6 +396,7 @@ int guest_kernel_use(
 	if (!w)
 		return err_set(e, ENOMEM, "starting");
 	w->q = q;
+	w->no_acpi = q->no_acpi;
 	if (str_fmt(w->dir, sizeof(w->dir), "%s/kernels/.new.%d", q->state_dir, (int)getpid()) < 0)
 		r = too_long(e);
 	if (r == 0 && q->file) {

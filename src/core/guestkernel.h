@@ -21,6 +21,7 @@ struct guest_kernel_request {
 	unsigned jobs;       /* of the build */
 	const char *modules; /* its folder below /lib/modules, or NULL: everything is built in */
 	bool no_xsave;       /* the CPU template: hide XSAVE and what needs it */
+	bool no_acpi;        /* it has no ACPI: its devices are named on the command line */
 	bool untested;       /* take it also when it does not come up */
 	unsigned timeout_ms;
 	/* Told of each step; may be NULL. */

@@ -207,3 +207,19 @@ int kernel_build(const struct kernel_build *b, struct err *e)
 	tell(b, "compiling");
 	return run(b, make, "building the kernel", e);
 }
+
+bool kernel_has_acpi(const struct kernel_build *b)
+{
+	char path[WARD_PATH_MAX], line[256];
+	bool found = false;
+	FILE *f;
+
+	if (str_fmt(path, sizeof(path), "%s/obj/.config", b->dir) < 0)
+		return false;
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f))
+		found |= str_eq(line, "CONFIG_ACPI=y\n");
+	if (f)
+		fclose(f);
+	return found;
+}

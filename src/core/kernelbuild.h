@@ -2,6 +2,8 @@
 #ifndef WARD_CORE_KERNELBUILD_H
 #define WARD_CORE_KERNELBUILD_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 
 /* One build of a guest kernel. The result is `vmlinux` and `version` in the folder. */
@@ -18,5 +20,7 @@ struct kernel_build {
 };
 
 int kernel_build(const struct kernel_build *b, struct err *e);
+/* After it: was ACPI configured? */
+bool kernel_has_acpi(const struct kernel_build *b);
 
 #endif

@@ -12,6 +12,7 @@ enum {
 	FRONT_ARGS_MAX = 4096,           /* arguments of a command */
 	FRONT_LIST_MAX = 100,            /* sandboxes on one page */
 	FRONT_CHUNK = 32 * 1024,         /* output bytes in one message of a stream */
+	FRONT_FILE_WINDOW = 512 * 1024,  /* bytes of a file on their way, where it goes as frames */
 	FRONT_OUT_HIGH = 256 * 1024,     /* bytes that a client has not read: its source waits */
 	FRONT_ENTRIES_MAX = 50000,       /* entries of one directory listing */
 	FRONT_LISTING_MAX = 16 << 20,    /* bytes of one listing; below WIRE_REPLY_MAX */

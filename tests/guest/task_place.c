@@ -273,7 +273,7 @@ CASE(in_the_middle)
 
 	signal(SIGALRM, tick);
 	setitimer(ITIMER_REAL, &often, NULL);
-	while (ticks < 200 && !wrong) {
+	while (ticks < 100 && !wrong) {
 		if (readlink(".", b, sizeof(b)) != -1 || errno != EINVAL)
 			wrong = 2;
 		if (access("nothing at all", F_OK) != -1 || errno != ENOENT)

@@ -224,3 +224,28 @@ CASE(usage_of_children)
 	R(getrusage(99, &ru));
 	R(getrusage(RUSAGE_SELF, BADP));
 }
+
+/* A child's memory and time are its parent's to see. */
+CASE(usage_of_a_child)
+{
+	struct rusage ru;
+	int st;
+	pid_t p;
+
+	fflush(stdout);
+	p = fork();
+	if (!p) {
+		size_t n = 64 << 20;
+		char *m = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		memset(m, 1, n);
+		getrusage(RUSAGE_SELF, &ru);
+		_exit(ru.ru_maxrss < 64 << 10);
+	}
+	R(wait4(p, &st, 0, &ru) == p);
+	R(WEXITSTATUS(st));
+	B(ru.ru_utime.tv_sec || ru.ru_utime.tv_usec || ru.ru_stime.tv_sec || ru.ru_stime.tv_usec);
+	B(ru.ru_maxrss >= 64 << 10);
+	getrusage(RUSAGE_CHILDREN, &ru);
+	B(ru.ru_maxrss >= 64 << 10);
+}

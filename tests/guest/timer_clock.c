@@ -2,6 +2,8 @@
 /* Clocks by the raw calls, and sleeping. */
 #include "io.h"
 
+#include <sys/timex.h>
+
 #include <sys/time.h>
 
 CASE(clocks)
@@ -127,4 +129,15 @@ CASE(cpu_clocks)
 	clockid_t id;
 	R(clock_getcpuclockid(getpid(), &id));
 	R(clock_gettime(id, &b));
+}
+
+/* What is wrong with an adjustment is told before that nobody may make one. */
+CASE(adjust_errors)
+{
+	struct timex t = { .modes = 0x8000 }; /* ADJ_ADJTIME without a single shot */
+
+	R(adjtimex(BADP));
+	R(adjtimex(&t));
+	t = (struct timex){ .modes = 0 };
+	B(adjtimex(&t) >= 0);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Runs the vm tier where the machine has no hardware virtualization: in an emulated one.
 
-    tests/vm/rig.py [--build DIR] [--quick] [--kernel VMLINUX] [CASE...]
+    tests/vm/rig.py [--build DIR] [--quick] [--kernel VMLINUX [--no-acpi]] [CASE...]
     tests/vm/rig.py --fetch
 
 An emulator plays a computer with AMD's virtualization (L1): Debian's kernel for clouds, a few programs,
@@ -165,7 +165,7 @@ def make_l1(work, build, packages, guest, cases):
     for m in L1_MODULES:
         shutil.copy(modules / "kernel" / m, top / "m")
     # The guests' kernel is the same one if none was given; this machine cannot try it.
-    guest = [guest] if guest else ["--modules", modules, packages / "boot" / f"vmlinuz-{version}"]
+    guest = guest or ["--modules", modules, packages / "boot" / f"vmlinuz-{version}"]
     run(build / "ward", "--state-dir", top / "var/lib/ward", "kernel", "use", "--untested", "--no-xsave", *guest)
     make_template(top / "tpl", busybox)
     for case in cases:
@@ -216,6 +216,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--kernel", type=pathlib.Path)
+    parser.add_argument("--no-acpi", action="store_true")
     parser.add_argument("--fetch", action="store_true")
     parser.add_argument("cases", nargs="*")
     args = parser.parse_args()
@@ -233,12 +234,13 @@ def main():
     unknown = set(args.cases) - set(cases)
     if unknown or not cases:
         sys.exit(f"vm rig: there is no case {', '.join(sorted(unknown)) or 'at all'} in tests/vm/cases")
-    kernel = make_l1(work, args.build.resolve(), packages, args.kernel, cases.values())
+    guest = [*(["--no-acpi"] if args.no_acpi else []), args.kernel] if args.kernel else []
+    kernel = make_l1(work, args.build.resolve(), packages, guest, cases.values())
     passed = boot(work, kernel, end - time.monotonic())
     failed = sorted(set(cases) - passed)
     if failed:
         print(f"trying again: {' '.join(failed)}")
-        kernel = make_l1(work, args.build.resolve(), packages, args.kernel, [cases[name] for name in failed])
+        kernel = make_l1(work, args.build.resolve(), packages, guest, [cases[name] for name in failed])
         again = boot(work, kernel, end - time.monotonic())
         for name in sorted(again):
             print(f"failed once, passed when run again: {name}")
@@ -249,4 +251,5 @@ def main():
     return bool(failed)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

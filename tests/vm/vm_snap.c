@@ -5,9 +5,9 @@
  *	vm-snap STATE-DIR TEMPLATE-DIR COPIES [CPUS]
  *
  * Boots one machine, writes it down, makes copies, and asks each who it is; pauses and resumes;
- * differences; damaged files; a monitor that is killed meanwhile. With more than one CPU only the
- * copies. Prints what it finds, and what it costs; the last line is "vm-snap: ok", or says what is
- * wrong.
+ * differences; damaged files; a monitor that is killed meanwhile. With one copy, or with more than
+ * one CPU, only the copies. Prints what it finds and costs; the last line is "vm-snap: ok", or says
+ * what is wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -517,7 +517,7 @@ int main(int argc, char **argv)
 	start_ticker(s);
 	wait_ticks(s, 2, "at first");
 	copies(s, count);
-	if (cpus == 1) {
+	if (cpus == 1 && count > 1) {
 		pauses(s);
 		differences(s);
 		damaged(s);

@@ -325,7 +325,7 @@ static void ask(struct call *c, struct link *l, unsigned flags)
 		.user = call_owner(c),
 		.offset = f->from,
 		.length = f->looking ? 1 : f->left,
-		.window = FRONT_OUT_HIGH };
+		.window = FRONT_FILE_WINDOW };
 
 	f->c = c;
 	call_request(c, 0, l, &q, &handler);

@@ -141,6 +141,7 @@ static void open_file(struct call *c, struct link *l)
 				    (s->plainly ? 0 : FILE_PASS_FD)),
 		.path = s->path,
 		.user = call_owner(c),
+		.window = s->plainly ? FRONT_FILE_WINDOW : 0,
 		.meta = s->meta->data,
 		.meta_len = (uint32_t)s->meta->len,
 		.has_meta = true };

@@ -144,6 +144,7 @@ void kernel_done(struct kernel *k)
 	io_done(k);
 	free(k->heap);
 	free(k->watches);
+	free(k->desk);
 	if (k->epoll >= 0)
 		close(k->epoll);
 	if (k->timer_fd >= 0)

@@ -111,6 +111,7 @@ struct gather {
 	uint64_t first, count; /* the run being gathered, to be sent */
 	struct run *runs;      /* CHOOSE_OWN: what was chosen */
 	unsigned run_count;
+	uint64_t data, hole; /* of the file under a copy: bytes [data, hole) are there */
 	uint64_t entries[MAP_ENTRIES];
 };
 
@@ -135,8 +136,34 @@ static void read_entries(struct gather *g, uint64_t first, uint64_t count)
 		g->entries[i] = PAGE_PRESENT;
 }
 
+/*
+ * Page @n of memory is not here: is it in the file under it? To look at a page that is nowhere
+ * would make one, in a memory file for good. Pages are asked for in order.
+ */
+static bool is_in_file(struct gather *g, uint64_t n)
+{
+	const struct control *c = g->c;
+	off_t at = (off_t)(n * GMEM_PAGE), found;
+
+	if (c->machine->mem.kind != GMEM_COPY)
+		return false;
+	if (c->patched && (c->patched[n / 64] >> (n % 64) & 1))
+		return true;
+	if (c->file < 0)
+		return c->copied; /* it cannot be asked: look */
+	if ((uint64_t)at >= g->hole) {
+		found = lseek(c->file, at, SEEK_DATA);
+		g->data = found < 0 && errno == ENXIO ? UINT64_MAX
+			  : found < 0                 ? (uint64_t)at
+						      : (uint64_t)found;
+		found = g->data == UINT64_MAX ? -1 : lseek(c->file, (off_t)g->data, SEEK_HOLE);
+		g->hole = found < 0 ? UINT64_MAX : (uint64_t)found;
+	}
+	return (uint64_t)at + GMEM_PAGE > g->data;
+}
+
 /* Is page @i of the region chosen? Its entry is @entry. */
-static bool is_chosen(const struct gather *g, uint64_t i, uint64_t entry)
+static bool is_chosen(struct gather *g, uint64_t i, uint64_t entry)
 {
 	const struct gmem *mem = &g->c->machine->mem;
 	uint64_t n = g->region->offset / GMEM_PAGE + i;
@@ -149,9 +176,7 @@ static bool is_chosen(const struct gather *g, uint64_t i, uint64_t entry)
 		return (entry & PAGE_SWAPPED) ||
 		       ((entry & PAGE_PRESENT) && !(entry & PAGE_OF_FILE));
 	case CHOOSE_ALL:
-		/* Of a copy, a page that is not here is in its file. */
-		return (here || mem->kind == GMEM_COPY) &&
-		       !is_zero(g->region->host + i * GMEM_PAGE);
+		return (here || is_in_file(g, n)) && !is_zero(g->region->host + i * GMEM_PAGE);
 	}
 	return false;
 }
@@ -285,6 +310,10 @@ static int map_runs(struct control *c, const struct gather *g, int file, struct 
 {
 	struct gmem *mem = &c->machine->mem;
 
+	if (!c->patched)
+		c->patched = calloc((mem->bytes / GMEM_PAGE + 63) / 64, sizeof(*c->patched));
+	if (!c->patched)
+		return err_set(e, ENOMEM, "a map of what was given back");
 	/* From now on a page that is given back must not show the file's. */
 	mem->kind = GMEM_COPY;
 	for (unsigned i = 0; i < g->run_count; i++) {
@@ -295,6 +324,11 @@ static int map_runs(struct control *c, const struct gather *g, int file, struct 
 			    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file,
 			    (off_t)(region->offset + r->first * GMEM_PAGE)) == MAP_FAILED)
 			return err_set(e, errno, "giving memory back");
+		for (uint64_t k = 0; k < r->count; k++) {
+			uint64_t n = region->offset / GMEM_PAGE + r->first + k;
+
+			c->patched[n / 64] |= 1ull << (n % 64);
+		}
 	}
 	return 0;
 }
@@ -384,12 +418,19 @@ static void on_ward(void *arg, uint32_t events)
 		watches_remove(&c->machine->events, &c->watch);
 }
 
-int control_init(struct control *c, struct machine *m, int fd, struct err *e)
+int control_init(struct control *c, struct machine *m, int fd, int memory, struct err *e)
 {
+	char path[64];
+
 	*c = (struct control){ .machine = m,
 		.fd = fd,
+		.file = -1,
+		.copied = m->mem.kind == GMEM_COPY,
 		.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
 		.watch = { .fd = -1, .fn = on_ward, .arg = c } };
+	/* Again, since the one that we have may be open for writing too. */
+	if (memory >= 0 && str_fmt(path, sizeof(path), "/proc/self/fd/%d", memory) == 0)
+		c->file = open(path, O_RDONLY | O_CLOEXEC);
 	return watches_add(&m->events, &c->watch, fd, EPOLLIN, e);
 }
 
@@ -399,5 +440,9 @@ void control_done(struct control *c)
 	close(c->fd);
 	if (c->pagemap >= 0)
 		close(c->pagemap);
-	c->fd = c->pagemap = -1;
+	if (c->file >= 0)
+		close(c->file);
+	free(c->patched);
+	c->patched = NULL;
+	c->fd = c->pagemap = c->file = -1;
 }

@@ -48,12 +48,16 @@ struct control {
 	struct machine *machine; /* borrowed */
 	int fd;                  /* ours; -1: none */
 	int pagemap;             /* /proc/self/pagemap, opened before the jail; ours; -1: none */
+	int file;                /* what a copy's memory lies over, to be read; ours; -1: none */
+	bool copied;             /* it was made over a file */
+	uint64_t *patched;       /* a bit per page that lies over another file since a pause */
 	struct watch watch;
 	bool halted;
 };
 
-/* Takes @fd. Serves in the device thread of @m from now on. */
-int control_init(struct control *c, struct machine *m, int fd, struct err *e);
+/* Takes @fd. Serves in the device thread of @m from now on. @memory: the file that it was made
+ * over, which is opened again, to be read; -1: none. */
+int control_init(struct control *c, struct machine *m, int fd, int memory, struct err *e);
 void control_done(struct control *c);
 
 #endif

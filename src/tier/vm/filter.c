@@ -5,8 +5,8 @@
  * Owns:  the list. Everything else kills the process, and with it the machine.
  * Rules: loaded last, by each thread for itself, when every thread, file and mapping that is needed
  *        exists: so no clone, no open, no socket, no executable memory; of ioctl what reads the
- * state of the machine, for snapshots. The thread of a vCPU runs the guest and answers for
- * registers; all work for the guest is the device thread's.
+ *        state of the machine, for snapshots. The thread of a vCPU runs the guest and answers for
+ *        registers; all work for the guest is the device thread's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +38,7 @@ static const struct rule {
 	{ SYS_clock_gettime, PLAIN }, { SYS_exit, PLAIN }, { SYS_exit_group, PLAIN },
 	/* bytes between the guest, its disk and its channel */
 	{ SYS_read, PLAIN }, { SYS_write, PLAIN }, { SYS_readv, PLAIN }, { SYS_writev, PLAIN },
-	{ SYS_pread64, PLAIN }, { SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
+	{ SYS_pread64, PLAIN }, { SYS_lseek, PLAIN }, { SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
 	{ SYS_sendto, PLAIN }, { SYS_recvfrom, PLAIN }, { SYS_sendmsg, PLAIN }, { SYS_recvmsg, PLAIN },
 	{ SYS_accept4, PLAIN }, { SYS_shutdown, PLAIN }, { SYS_close, PLAIN }, { SYS_getrandom, PLAIN },
 	/* memory: buffers of our own, pages that the guest gives back */

@@ -47,13 +47,14 @@ int kernel_open(const char *dir, int *ret_kernel, struct err *e)
 	return 0;
 }
 
-int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e)
+int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, bool *ret_acpi, struct err *e)
 {
 	char path[WARD_PATH_MAX], text[256], *word, *rest = text;
 	int r = str_fmt(path, sizeof(path), "%s/cpu", dir);
 	ssize_t n;
 
 	*ret_plain_fpu = false;
+	*ret_acpi = true;
 	if (r < 0)
 		return err_say(e, -r, "the state directory's path is too long");
 	n = host_get(AT_FDCWD, path, text, sizeof(text) - 1);
@@ -65,8 +66,11 @@ int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e)
 	while ((word = strsep(&rest, "\n")) != NULL) {
 		if (str_eq(word, "no-xsave"))
 			*ret_plain_fpu = true;
+		else if (str_eq(word, "no-acpi"))
+			*ret_acpi = false;
 		else if (*word)
-			return err_say(e, EINVAL, "%s: '%s': accepted is no-xsave", path, word);
+			return err_say(e, EINVAL, "%s: '%s': accepted are no-xsave and no-acpi",
+				path, word);
 	}
 	return 0;
 }

@@ -22,6 +22,7 @@
 enum {
 	API_VERSION = 12,
 	NOTIFY_OFFSET = 0x50,
+	LAST_ROUNDS = 16, /* of events, after the last instruction */
 };
 #define TSS_AT 0xfffbd000ul
 
@@ -349,6 +350,19 @@ int machine_arm(struct machine *m, struct err *e)
 	return r;
 }
 
+/*
+ * Under the lock, no CPU runs any more. What the guest had sent when it switched itself off is
+ * still sent on: its last words are how the command ended.
+ */
+static void serve_rest(struct machine *m)
+{
+	for (unsigned i = 0; i < LAST_ROUNDS; i++) {
+		if (watches_wait(&m->events, 0, NULL) < 0 || m->events.count == 0)
+			return;
+		watches_serve(&m->events);
+	}
+}
+
 int machine_run(struct machine *m, struct err *e)
 {
 	int r = machine_arm(m, e);
@@ -360,6 +374,8 @@ int machine_run(struct machine *m, struct err *e)
 		!__atomic_load_n(&m->stop_asked, __ATOMIC_SEQ_CST))
 		r = serve(m, e);
 	end_all(m);
+	if (r == 0)
+		serve_rest(m);
 	pthread_mutex_unlock(&m->lock);
 	return r;
 }

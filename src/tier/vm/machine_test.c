@@ -447,6 +447,23 @@ static void hostile_rings(void **state)
 	}
 }
 
+/* A request, and the end right behind it, without waiting for the answer: it is answered. */
+static void last_words(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 20; i++) {
+		struct victim *v = victim_make();
+		struct script s = { .len = 0 };
+
+		bring_up(&s);
+		good_request(&s);
+		go(&s);
+		run_script(&v->m, &s);
+		assert_int_equal(v->block.requests, 1);
+		victim_free(v);
+	}
+}
+
 /* Registers that change after DRIVER_OK change nothing; and after a reset the device is whole. */
 static void changed_too_late(void **state)
 {
@@ -499,6 +516,7 @@ int main(void)
 		cmocka_unit_test(hostile_guests),
 		cmocka_unit_test(hostile_rings),
 		cmocka_unit_test(changed_too_late),
+		cmocka_unit_test(last_words),
 		cmocka_unit_test(refuses),
 	};
 

@@ -120,6 +120,15 @@ static struct machine_device *next_place(struct monitor *m)
 	return machine_place(&m->machine, m->machine.device_count);
 }
 
+static void limit_disk(struct monitor *m, struct block *b)
+{
+	const struct plan_limits *l = &m->v->box.plan->limits;
+	struct err e = { 0 };
+
+	if (l->io_bytes_s || l->io_ops_s)
+		must(m, block_limit(b, l->io_bytes_s, l->io_ops_s, &m->machine.events, &e), &e);
+}
+
 /* After the root, so that theirs are the later names; ward-init goes by the ids. */
 static void add_mounts(struct monitor *m)
 {
@@ -131,6 +140,7 @@ static void add_mounts(struct monitor *m)
 		must(m, str_fmt(id, sizeof(id), "mount%u", i), &e);
 		block_init(&m->mount_blocks[i], &m->mount_disks[i], id, false, &m->machine.mem,
 			machine_raise, next_place(m));
+		limit_disk(m, &m->mount_blocks[i]);
 		add_device(m, &m->mount_blocks[i].dev);
 	}
 }
@@ -169,11 +179,7 @@ static void make_machine(struct monitor *m)
 	must(m, machine_create(&m->machine, &c, &e), &e);
 	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
 	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
-	if (plan->limits.io_bytes_s || plan->limits.io_ops_s)
-		must(m,
-			block_limit(&m->block, plan->limits.io_bytes_s, plan->limits.io_ops_s,
-				&m->machine.events, &e),
-			&e);
+	limit_disk(m, &m->block);
 	add_device(m, &m->block.dev);
 	rng_init(&m->rng, mem, machine_raise, next_place(m));
 	add_device(m, &m->rng.dev);
@@ -194,7 +200,7 @@ static void load_guest(struct monitor *m)
 	struct boot_request q = { .kernel = m->v->kernel,
 		.initrd = m->v->initrd,
 		.cmdline = line,
-		.acpi = true,
+		.acpi = m->v->acpi,
 		.serial = true };
 	struct err e = { 0 };
 	int r = str_fmt(line, sizeof(line),
@@ -291,6 +297,8 @@ static void close_rest(struct monitor *m)
 	close(m->v->kvm);
 	close(m->v->kernel);
 	close(m->v->initrd);
+	for (unsigned i = 0; i < CGROUP_PARTS; i++)
+		close(m->v->cg.tasks[i]);
 	if (from) {
 		close(from->state);
 		close(from->memory);
@@ -325,6 +333,40 @@ static void load_state(struct monitor *m)
 	vsock_drop_all(&m->vsock, true);
 }
 
+static int by_number(const void *a, const void *b)
+{
+	return *(const int *)a - *(const int *)b;
+}
+
+/* A clone has all that ward had open; of that it keeps what a machine is made of. */
+static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
+{
+	int keep[11 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
+		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1 };
+	unsigned n = 11, next = STDERR_FILENO + 1;
+	struct err e = { 0 };
+
+	if (v->box.plan->from) {
+		keep[8] = v->box.plan->from->state;
+		keep[9] = v->box.plan->from->memory;
+		keep[10] = v->box.plan->from->disk;
+	}
+	for (unsigned i = 0; i < VM_MOUNTS_MAX; i++)
+		keep[n++] = v->mounts[i];
+	for (unsigned i = 0; i < CGROUP_PARTS; i++)
+		keep[n++] = v->cg.tasks[i];
+	qsort(keep, n, sizeof(keep[0]), by_number);
+	for (unsigned i = 0; i <= n; i++) {
+		unsigned end = i < n ? (unsigned)keep[i] : ~0u;
+
+		if (i < n && (keep[i] < 0 || end < next))
+			continue;
+		if (end > next && syscall(SYS_close_range, next, i < n ? end - 1 : end, 0) < 0)
+			must(m, err_set(&e, errno, "closing what is not the machine's"), &e);
+		next = end + 1;
+	}
+}
+
 void monitor_main(struct box *box, int channel)
 {
 	struct vmbox *v = (struct vmbox *)box;
@@ -337,14 +379,16 @@ void monitor_main(struct box *box, int channel)
 	m->trail = (struct trail *)v->box.shared;
 	m->channel = channel;
 	m->keeper = v->keeper_end;
-	close(v->keeper);
-	close(v->control);
+	keep_only(v, channel, m);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	trail_begin(m->trail, STEP_ATTACH);
 	must(m, enter_cgroups(v, &e), &e);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
-	must(m, control_init(&m->control, &m->machine, v->control_end, &e), &e);
+	must(m,
+		control_init(&m->control, &m->machine, v->control_end,
+			v->state ? v->box.plan->from->memory : -1, &e),
+		&e);
 	if (!v->state)
 		load_guest(m);
 	lock_down(m);

@@ -27,7 +27,7 @@
 #include "tier/vm/control.h"
 #include "tier/vm/vm.h"
 
-enum { NEWS_MS = 10000, HOLD_MS = 8000, TURN_MS = 20 };
+enum { NEWS_MS = 15000, HOLD_MS = 10000, TURN_MS = 20 };
 
 /* What the caller does while it waits. */
 struct meanwhile {
@@ -417,10 +417,10 @@ int steer_snapshot(struct vmbox *v, const struct snap *into, unsigned flags,
 	struct err ignored;
 	int r = 0;
 
-	/* A copy would need disks that are this sandbox's own. */
-	if (v->box.plan->mount_count)
+	/* A copy would need disks, and an address, that are this sandbox's own. */
+	if (v->box.plan->mount_count || v->box.plan->tap)
 		return err_say(e, EOPNOTSUPP,
-			"a machine with --mount cannot be written down; copy the files in instead");
+			"a machine with --mount or --tap cannot be written down; start it without");
 	if (was_paused && !v->held)
 		return err_say(e, EBUSY,
 			"the machine was paused while its agent did not answer: resume it first");

@@ -92,7 +92,7 @@ static int open_kernel(struct vmbox *v, struct err *e)
 	if (r == 0)
 		r = kernel_open(v->kernel_dir, &v->kernel, e);
 	if (r == 0)
-		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, e);
+		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, &v->acpi, e);
 	return r;
 }
 
@@ -194,8 +194,9 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 		return r;
 	box->fds.oom = take_fd(&v->cg.oom);
 	trail_begin(trail, STEP_TREE);
-	if (v->state && box->plan->mount_count)
-		return err_say(e, EOPNOTSUPP, "what goes on from a snapshot takes no --mount");
+	if (v->state && (box->plan->mount_count || box->plan->tap))
+		return err_say(e, EOPNOTSUPP,
+			"what goes on from a snapshot takes no --mount and no --tap");
 	if (v->state) {
 		memcpy(v->image, v->from.image, sizeof(v->image));
 		r = rootfs_reopen(box->plan->state_dir, v->image, &v->root, e);

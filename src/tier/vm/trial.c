@@ -30,7 +30,7 @@ enum { TRIAL_MEMORY_MIB = 256 };
 /* What is booted; open while it lasts. */
 struct question {
 	int kvm, kernel, initrd;
-	bool plain_fpu;
+	bool plain_fpu, acpi;
 };
 
 struct trial {
@@ -69,7 +69,7 @@ static int boot(const struct question *q, struct err *e)
 	struct boot_request b = {
 		.kernel = q->kernel,
 		.initrd = q->initrd,
-		.acpi = true,
+		.acpi = q->acpi,
 		.serial = true,
 		.cmdline =
 			"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable ward.trial=1"
@@ -138,7 +138,7 @@ int vm_trial(const char *dir, int kvm, unsigned timeout_ms, struct err *e)
 	int r = kernel_open(dir, &kernel, e);
 
 	if (r == 0)
-		r = kernel_cpu_template(dir, &q.plain_fpu, e);
+		r = kernel_cpu_template(dir, &q.plain_fpu, &q.acpi, e);
 	if (r == 0)
 		r = initramfs_make(dir, NULL, &initrd, e);
 	if (r < 0)

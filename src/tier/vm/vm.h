@@ -39,6 +39,7 @@ struct vmbox {
 	int tap; /* -1: no network card */
 	enum cpu_template cpu;
 	bool plain_fpu; /* the kernel's own template says so */
+	bool acpi;      /* so that the guest finds its devices; else the command line names them */
 	char kernel_dir[WARD_PATH_MAX];
 	char image[ROOTFS_KEY_BYTES + 1]; /* which image @root is */
 	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
@@ -50,7 +51,7 @@ struct vmbox {
 int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e);
 int kernel_open(const char *dir, int *ret_kernel, struct err *e);
 /* The CPU template that goes with the kernel, `cpu`: one word a line. */
-int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, struct err *e);
+int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, bool *ret_acpi, struct err *e);
 /* An initramfs in a memory file: our init, the kernel's modules if it has any, the list of @plan's
  * mounts; NULL: of none. */
 int initramfs_make(const char *dir, const struct plan *plan, int *ret_fd, struct err *e);

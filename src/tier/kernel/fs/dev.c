@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/random.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -92,6 +93,12 @@ static int zero_mmap(struct file *f, unsigned prot, unsigned flags, struct map_s
 	return 0;
 }
 
+/* The pool is always full: the host's getrandom() stands behind it. */
+static long random_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
+{
+	return cmd == RNDGETENTCNT ? guest_write_u32(t, GVA(arg), 256) : -EINVAL;
+}
+
 static const struct file_ops null_ops = {
 	.name = "null", .read = null_read, .write = swallow, .lseek = no_seek
 };
@@ -102,7 +109,11 @@ static const struct file_ops full_ops = {
 	.name = "full", .read = zero_read, .write = full_write, .lseek = no_seek
 };
 static const struct file_ops random_ops = {
-	.name = "random", .read = random_read, .write = swallow, .lseek = no_seek
+	.name = "random",
+	.read = random_read,
+	.write = swallow,
+	.lseek = no_seek,
+	.ioctl = random_ioctl,
 };
 static const struct file_ops kmsg_ops = {
 	.name = "kmsg", .read = null_read, .write = swallow, .lseek = no_seek

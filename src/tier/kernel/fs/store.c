@@ -201,6 +201,8 @@ void store_free(struct inode *i)
 		host_unlinkat(i->sb->k->store, name, 0);
 	}
 	n->content = CONTENT_NONE;
+	tree_of(i)->used -= n->charged;
+	n->charged = 0;
 }
 
 int store_resize(struct inode *i, int64_t size)
@@ -222,6 +224,7 @@ int store_resize(struct inode *i, int64_t size)
 	if (r == 0) {
 		i->size = size;
 		unmap(n);
+		store_charge(i);
 	}
 	if (!was_open && !n->opens)
 		store_close(i);
@@ -242,6 +245,48 @@ int64_t store_blocks(struct inode *i)
 		return fstat(n->fd, &st) < 0 ? 0 : st.st_blocks;
 	store_name(n, name);
 	return fstatat(i->sb->k->store, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : st.st_blocks;
+}
+
+/* In a file system with a limit of its own, what of [@at, @at + @want) still has room. What lies
+ * inside the file is taken for filled, unless it is known to have holes. */
+static ssize_t room_in(struct inode *i, int64_t at, size_t want)
+{
+	struct tree *t = tree_of(i);
+	uint64_t left = t->limit > t->used ? t->limit - t->used : 0, grows = 0, more;
+	int64_t end = at + (int64_t)want, filled = (i->size + 4095) & ~(int64_t)4095;
+
+	if (!t->limit)
+		return (ssize_t)want;
+	if ((uint64_t)filled > node_of(i)->charged)
+		grows = want;
+	else if (end > filled)
+		grows = (uint64_t)(end - (at > filled ? at : filled));
+	if (grows <= left)
+		return (ssize_t)want;
+	more = grows - left;
+	return more >= want ? -ENOSPC : (ssize_t)(want - more);
+}
+
+int store_room(struct inode *i, int64_t off, int64_t len)
+{
+	struct tree *t = tree_of(i);
+	uint64_t end = (uint64_t)off + (uint64_t)len, has = node_of(i)->charged;
+
+	if (!t->limit || end <= has)
+		return 0;
+	return end - has > (t->limit > t->used ? t->limit - t->used : 0) ? -ENOSPC : 0;
+}
+
+void store_charge(struct inode *i)
+{
+	struct tree *t = tree_of(i);
+	uint64_t now;
+
+	if (!t->limit)
+		return;
+	now = (uint64_t)store_blocks(i) * 512;
+	t->used += now - node_of(i)->charged;
+	node_of(i)->charged = now;
 }
 
 static bool map_all(struct inode *i)
@@ -396,6 +441,9 @@ ssize_t store_write(struct file *f, struct uio *io, int64_t *pos)
 		return r;
 	if (at > INT64_MAX - r)
 		return -EFBIG;
+	r = room_in(i, at, (size_t)r);
+	if (r < 0)
+		return r;
 	opened = store_open(i, true);
 	if (opened < 0)
 		return opened;
@@ -404,6 +452,7 @@ ssize_t store_write(struct file *f, struct uio *io, int64_t *pos)
 		return r;
 	if (at + r > i->size)
 		i->size = at + r;
+	store_charge(i);
 	if (io->task)
 		inode_drop_setid(io->task, i);
 	*pos = at + r;

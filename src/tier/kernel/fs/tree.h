@@ -30,8 +30,9 @@ struct layer {
 struct tree {
 	struct layer *layers; /* uppermost first */
 	unsigned layer_count;
-	bool nobody_is_root; /* see tree_nobody_is_root() */
-	uint32_t id_base;    /* host ids [id_base, id_base + 65536) are the guest's 0.. */
+	bool nobody_is_root;  /* see tree_nobody_is_root() */
+	uint64_t limit, used; /* bytes of contents; limit 0: the store's size is enough of one */
+	uint32_t id_base;     /* host ids [id_base, id_base + 65536) are the guest's 0.. */
 	struct inode *lower_hash[1024];
 };
 
@@ -62,9 +63,10 @@ struct node {
 	/* contents */
 	enum content content;
 	uint64_t store_id;
-	int fd;         /* LOWER: read-only, STORE: read-write; -1: closed */
-	unsigned opens; /* files that use it */
-	void *map;      /* all of it, for large reads; NULL: not mapped */
+	int fd;           /* LOWER: read-only, STORE: read-write; -1: closed */
+	unsigned opens;   /* files that use it */
+	uint64_t charged; /* of tree.used, where that has a limit */
+	void *map;        /* all of it, for large reads; NULL: not mapped */
 	size_t map_len;
 	char *target; /* symbolic links, TEXT */
 	struct xattr *xattrs;
@@ -137,6 +139,9 @@ int store_reopen(struct inode *i); /* a read-only descriptor of STORE contents *
 ssize_t store_read(struct file *f, struct uio *io, int64_t *pos);
 ssize_t store_write(struct file *f, struct uio *io, int64_t *pos);
 int64_t store_blocks(struct inode *i);
+/* May [@off, @off + @len) be filled? -ENOSPC. */
+int store_room(struct inode *i, int64_t off, int64_t len);
+void store_charge(struct inode *i); /* what it takes has changed */
 
 /* tree_file.c */
 extern const struct file_ops tree_file_ops, tree_dir_ops;

@@ -129,7 +129,9 @@ static int file_fallocate(struct file *f, int mode, int64_t off, int64_t len)
 	if (n->is_memfd && f->k->memory_limit && !(mode & FALLOC_FL_PUNCH_HOLE) &&
 		(uint64_t)len > f->k->memory_limit)
 		return -ENOSPC;
-	r = store_open(i, true);
+	r = mode & FALLOC_FL_PUNCH_HOLE ? 0 : store_room(i, off, len);
+	if (r == 0)
+		r = store_open(i, true);
 	if (r < 0)
 		return r;
 	if (mode & FALLOC_FL_ZERO_RANGE)
@@ -138,8 +140,10 @@ static int file_fallocate(struct file *f, int mode, int64_t off, int64_t len)
 		r = fallocate(n->fd, mode, off, len) < 0 ? -errno : 0;
 	if (r == 0 && !(mode & FALLOC_FL_KEEP_SIZE) && end > i->size)
 		i->size = end;
-	if (r == 0)
+	if (r == 0) {
+		store_charge(i);
 		file_modified(f);
+	}
 	return r;
 }
 

@@ -28,6 +28,13 @@ static int tree_statfs(struct super *sb, struct kstatfs *ret)
 		ret->bfree = s.f_bfree;
 		ret->bavail = s.f_bavail;
 	}
+	if (((struct tree *)sb->priv)->limit) {
+		const struct tree *t = sb->priv;
+
+		ret->bsize = 4096;
+		ret->blocks = t->limit / 4096;
+		ret->bfree = ret->bavail = t->limit > t->used ? (t->limit - t->used) / 4096 : 0;
+	}
 	ret->files = INODES_MAX;
 	ret->ffree = INODES_MAX - sb->k->vfs->inodes;
 	return 0;

@@ -53,7 +53,7 @@ ssize_t guest_copy_path(struct task *t, gva_t src, char *dst, size_t cap);
  * fetched, and what lies in a page that was fetched before costs nothing. Zeroed memory; what it
  * holds is a private copy and gets old, so for one call only.
  */
-enum { PEEK_PAGES = 4, PEEK_PAGE = 4096 };
+enum { PEEK_PAGES = 8, PEEK_PAGE = 4096 };
 struct peek {
 	struct {
 		uint64_t at; /* address + 1; 0: empty */

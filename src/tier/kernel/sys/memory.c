@@ -252,7 +252,7 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 			(uint64_t[]){ addr, len, prot, flags | MAP_ANONYMOUS, ~0ULL, 0 });
 	slot = &task->files->slots[fd];
 	if (slot->mirror != src.fd + 1) {
-		int copy = fcntl(src.fd, F_DUPFD_CLOEXEC, 0);
+		int copy = copy_fd(src.fd);
 
 		if (copy < 0)
 			return -ENFILE;

@@ -175,6 +175,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		task_abandon(n);
 		return r;
 	}
+	if (!(q->flags & CLONE_THREAD))
+		blank_wanted(t);
 	t->wait_child = n->tid;
 	n->embryo_timer.fn = embryo_late;
 	ktimer_set(t->k, &n->embryo_timer, kernel_now(t->k) + EMBRYO_MS * 1000000LL);
@@ -250,27 +252,6 @@ SYSCALL2(clone3, gva_t, uargs, uint64_t, size)
 
 /* execve */
 
-static int copy_words(struct task *t, gva_t list, struct words *w)
-{
-	struct peek *pointers = calloc(2, sizeof(*pointers)), *strings = pointers + 1;
-	char *buf = malloc(GUEST_ARG_ONE_MAX);
-	int r = pointers && buf ? 0 : -ENOMEM;
-
-	for (uint64_t i = 0; r == 0 && !gva_null(list); i++) {
-		uint64_t p;
-		ssize_t n;
-
-		r = peek_read(t, pointers, &p, gva_add(list, i * 8), sizeof(p));
-		if (r < 0 || !p)
-			break;
-		n = peek_string(t, strings, GVA(p), buf, GUEST_ARG_ONE_MAX);
-		r = n == -ENAMETOOLONG ? -E2BIG : n < 0 ? (int)n : words_add(w, buf, (size_t)n);
-	}
-	free(buf);
-	free(pointers);
-	return r;
-}
-
 static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t envp, unsigned flags)
 {
 	struct exec *x = t->call.own;
@@ -292,11 +273,7 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 		/* A name that is not there costs no words: shells and compilers try many. */
 		r = vfs_open_exec(t, dirfd, path, flags, &x->file);
 		if (r == 0)
-			r = copy_words(t, argv, &x->argv);
-		if (r == 0 && !x->argv.count)
-			r = words_add(&x->argv, "", 0);
-		if (r == 0)
-			r = copy_words(t, envp, &x->envp);
+			r = exec_words(t, argv, envp, x);
 		if (r == 0)
 			r = exec_look(t, x, dirfd, path);
 		if (r < 0)
@@ -394,24 +371,13 @@ static struct proc *news_of(
 	return NULL;
 }
 
-static void add_usage(struct rusage *to, const struct rusage *from)
-{
-	to->ru_maxrss = to->ru_maxrss > from->ru_maxrss ? to->ru_maxrss : from->ru_maxrss;
-	timeradd(&to->ru_utime, &from->ru_utime, &to->ru_utime);
-	timeradd(&to->ru_stime, &from->ru_stime, &to->ru_stime);
-	to->ru_minflt += from->ru_minflt;
-	to->ru_majflt += from->ru_majflt;
-	to->ru_nvcsw += from->ru_nvcsw;
-	to->ru_nivcsw += from->ru_nivcsw;
-}
-
 static void seen(struct task *t, struct proc *c, const struct wait_req *q)
 {
 	if (q->options & WNOWAIT)
 		return;
 	if (c->state == PROC_ZOMBIE) {
-		add_usage(&t->proc->children_usage, &c->own_usage);
-		add_usage(&t->proc->children_usage, &c->children_usage);
+		usage_add(&t->proc->children_usage, &c->own_usage);
+		usage_add(&t->proc->children_usage, &c->children_usage);
 		proc_reap(c);
 	} else if (c->stop_news && (q->options & WUNTRACED)) {
 		c->stop_news = false;

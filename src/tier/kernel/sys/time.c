@@ -153,6 +153,29 @@ SYSCALL1(time, gva_t, out)
 	return s;
 }
 
+/* Would Linux take it from root? Nobody else hears what is wrong. */
+static bool is_adjustment(const struct task *task, uint32_t modes, int64_t usec, int64_t tick)
+{
+	enum {
+		ADJTIME = 0x8000,
+		SINGLESHOT = 0x0001,
+		TICK = 0x4000,
+		SETOFFSET = 0x0100,
+		NANO = 0x2000,
+		TICK_MIN = 9000,
+		TICK_MAX = 11000
+	};
+
+	if (modes & ADJTIME)
+		return modes & SINGLESHOT;
+	if (!task_capable(task, CAP_SYS_TIME))
+		return true;
+	if ((modes & TICK) && (tick < TICK_MIN || tick > TICK_MAX))
+		return false;
+	return !(modes & SETOFFSET) ||
+	       (usec >= 0 && usec < (modes & NANO ? NS_PER_S : NS_PER_S / NS_PER_US));
+}
+
 /* Only asking is allowed; 208 bytes of "the clock is not disciplined by us". */
 static long adjust_clock(struct task *task, gva_t at)
 {
@@ -167,7 +190,8 @@ static long adjust_clock(struct task *task, gva_t at)
 	if (guest_read(task, &tx, at, sizeof(tx)) < 0)
 		return -EFAULT;
 	if (tx.modes && tx.modes != 0xa001) /* ADJ_OFFSET_SS_READ asks, too */
-		return -EPERM;
+		return is_adjustment(task, tx.modes, tx.word[10], tx.word[W_TICK]) ? -EPERM
+										   : -EINVAL;
 	memset(&tx, 0, sizeof(tx));
 	tx.word[3] = 16000000; /* maxerror, esterror: unknown */
 	tx.word[4] = 16000000;

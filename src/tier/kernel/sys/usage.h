@@ -20,6 +20,7 @@ void usage_of(struct proc *p, struct rusage *ret);
 /* The process is about to leave its host process: what it used is remembered. */
 void usage_keep(struct proc *p);
 void usage_of_task(struct task *t, struct rusage *ret);
+void usage_add(struct rusage *to, const struct rusage *from);
 /* The same in ns. */
 int64_t usage_ns(struct proc *p);
 int64_t usage_task_ns(struct task *t);

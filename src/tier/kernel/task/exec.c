@@ -139,6 +139,57 @@ struct image {
 	Elf64_Phdr ph[PHDRS_MAX];
 };
 
+struct go {
+	struct exec_plan plan;
+	struct image exe, interp;
+};
+
+struct exec_desk {
+	struct peek peek;
+	char one[GUEST_ARG_ONE_MAX];
+	struct image look;
+	struct go go;
+};
+
+struct exec_desk *exec_desk(struct kernel *k)
+{
+	if (!k->desk)
+		k->desk = malloc(sizeof(*k->desk));
+	return k->desk;
+}
+
+static int take_words(struct task *t, struct exec_desk *d, gva_t list, struct words *w)
+{
+	int r = 0;
+
+	for (uint64_t i = 0; r == 0 && !gva_null(list); i++) {
+		uint64_t p;
+		ssize_t n;
+
+		r = peek_read(t, &d->peek, &p, gva_add(list, i * 8), sizeof(p));
+		if (r < 0 || !p)
+			break;
+		n = peek_string(t, &d->peek, GVA(p), d->one, sizeof(d->one));
+		r = n == -ENAMETOOLONG ? -E2BIG : n < 0 ? (int)n : words_add(w, d->one, (size_t)n);
+	}
+	return r;
+}
+
+int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x)
+{
+	struct exec_desk *d = exec_desk(t->k);
+	int r;
+
+	if (!d)
+		return -ENOMEM;
+	for (unsigned i = 0; i < PEEK_PAGES; i++)
+		d->peek.pages[i].at = 0;
+	r = take_words(t, d, argv, &x->argv);
+	if (r == 0 && !x->argv.count)
+		r = words_add(&x->argv, "", 0);
+	return r < 0 ? r : take_words(t, d, envp, &x->envp);
+}
+
 static int read_image(struct file *f, struct image *im)
 {
 	const Elf64_Ehdr *h = &im->h;
@@ -179,7 +230,6 @@ static int open_interp(struct task *t, struct exec *x, const struct image *im)
 int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 {
 	char head[HEAD_BYTES + 1], next[GUEST_PATH_MAX], now[GUEST_PATH_MAX];
-	struct image *im;
 	ssize_t n;
 	int r = str_copy(now, sizeof(now), path);
 
@@ -209,14 +259,10 @@ int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 		file_unref(x->file);
 		x->file = NULL;
 	}
-	im = malloc(sizeof(*im));
-	if (!im)
+	if (!exec_desk(t->k))
 		return -ENOMEM;
-	r = read_image(x->file, im);
-	if (r == 0)
-		r = open_interp(t, x, im);
-	free(im);
-	return r;
+	r = read_image(x->file, &exec_desk(t->k)->look);
+	return r < 0 ? r : open_interp(t, x, &exec_desk(t->k)->look);
 }
 
 /* Steps */
@@ -477,14 +523,9 @@ static int source_of(struct file *f, int *ret_fd)
 		return r;
 	if (src.offset)
 		return -ENOEXEC;
-	*ret_fd = fcntl(src.fd, F_DUPFD_CLOEXEC, 0);
+	*ret_fd = copy_fd(src.fd);
 	return *ret_fd < 0 ? -ENOMEM : 0;
 }
-
-struct go { /* too large for a thread's stack */
-	struct exec_plan plan;
-	struct image exe, interp;
-};
 
 /* A program that wants the addresses of the table has them; then nothing is answered in place. */
 static int place_image(struct exec_plan *p, struct mm *mm, const struct loaded *exe)
@@ -581,15 +622,17 @@ static struct mm *new_mm(struct task *t, struct exec *x)
 
 int exec_go(struct task *t, struct exec *x)
 {
-	struct go *g = calloc(1, sizeof(*g));
+	struct go *g = exec_desk(t->k) ? &t->k->desk->go : NULL;
 	struct mm *mm = new_mm(t, x);
 	struct stack s = { 0 };
 	struct cred *old = cred_ref(t->cred);
-	bool secure = false;
+	bool secure = false, planned = false;
 	int r = g && mm ? new_cred(t, x->file, &secure) : -ENOMEM;
 
 	if (r == 0) {
+		memset(&g->plan, 0, sizeof(g->plan));
 		g->plan.fds[0] = g->plan.fds[1] = -1;
+		planned = true;
 		s.cap = x->argv.len + x->envp.len + (x->argv.count + x->envp.count) * 8 +
 			strlen(x->path) + 1024;
 		s.bytes = malloc(s.cap);
@@ -606,15 +649,13 @@ int exec_go(struct task *t, struct exec *x)
 		files_close_exec(t);
 		cred_unref(old);
 	} else {
-		if (g)
-			for (int i = 0; i < 2; i++)
-				if (g->plan.fds[i] >= 0 && mm)
-					close(g->plan.fds[i]);
+		for (int i = 0; planned && i < 2; i++)
+			if (g->plan.fds[i] >= 0)
+				close(g->plan.fds[i]);
 		mm_unref(mm);
 		cred_unref(t->cred);
 		t->cred = old;
 	}
 	free(s.bytes);
-	free(g);
 	return r;
 }

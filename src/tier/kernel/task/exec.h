@@ -6,7 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "tier/kernel/mm/copy.h"
+
 struct task;
+struct kernel;
 struct file;
 
 /* Words of an execve: NUL-separated strings, in order. */
@@ -27,6 +30,13 @@ struct exec {
 	bool ready; /* the image has been looked at */
 };
 
+/* The strings of two lists of pointers, each with a NULL at its end; no list is an empty one. */
+int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x);
+
+/* What an execve needs for a moment, and is too large to be asked for each time: a large piece of
+ * memory is a host call to get, one to give back, and a fault for each page. Under the kernel lock,
+ * by one at a time; nothing in it survives a wait. */
+struct exec_desk *exec_desk(struct kernel *k); /* NULL: no memory */
 /* Looks at x->file, which is open, follows #! lines, opens the ELF interpreter: 0 or -errno. */
 int exec_look(struct task *t, struct exec *x, int dirfd, const char *path);
 /* The point of no return: needs a blank (engine_has_blank). */

@@ -192,6 +192,7 @@ struct proc {
 	int32_t exit_signal; /* to the parent; SIGCHLD normally */
 	struct rlimit limits[RLIM_NLIMITS];
 	struct rusage children_usage, own_usage; /* own: once it is dead */
+	struct rusage past_usage; /* of the host processes that it has left by exec */
 	int64_t start_ns;
 	uint64_t personality;
 	struct ktimer itimer_real;

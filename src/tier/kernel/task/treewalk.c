@@ -238,6 +238,7 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	walk_i64(w, "start_ns", &p->start_ns);
 	walk_u64(w, "personality", &p->personality);
 	walk_i64(w, "past_cpu_ns", &p->past_cpu_ns);
+	walk_bytes(w, "past_usage", &p->past_usage, sizeof(p->past_usage));
 	walk_blob(w, "cmdline", &cmdline, &p->cmdline_len, GUEST_ARG_BYTES_MAX);
 	p->cmdline = cmdline;
 }

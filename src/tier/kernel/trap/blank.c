@@ -216,6 +216,45 @@ void blank_ask(struct engine *e)
 	e->ask++;
 }
 
+static void refill(struct engine *e)
+{
+	while (e->blank_count + e->blank_asked < BLANKS_READY)
+		blank_ask(e);
+}
+
+static void on_refill(struct kernel *k, struct ktimer *timer)
+{
+	refill(engine_of(k));
+}
+
+/*
+ * A blank costs a process, a filter and a thread. Most commands of an agent never make a process:
+ * theirs is replaced after a while, so that the next command finds one. Once the guest forks, what
+ * was taken is replaced at once.
+ */
+void blank_taken(struct engine *e)
+{
+	if (e->forks) {
+		refill(e);
+		return;
+	}
+	e->refill.fn = on_refill;
+	if (!e->refill.slot)
+		ktimer_set(e->k, &e->refill, kernel_now(e->k) + REFILL_MS * 1000000LL);
+}
+
+void blank_wanted(struct task *t)
+{
+	struct engine *e = engine_of(t->k);
+
+	if (t->proc != t->k->init)
+		e->forks = true;
+	if (e->forks)
+		refill(e);
+	else if (!e->blank_count && !e->blank_asked)
+		blank_ask(e);
+}
+
 /* A zygote that is not there any more is noticed by the loop thread. */
 void zygote_tell(struct engine *e, unsigned count)
 {
@@ -254,6 +293,7 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	}
 	trap->k = k;
 	trap->fd = fd;
+	trap->refs = 1;
 	hp = host_proc_create(k, trap, (pid_t)pid);
 	if (!hp || !host_add(e, hp, (pid_t)pid, SLOT_BASE) || trap_start(trap, NULL) < 0) {
 		if (hp) { /* its end frees the rest */
@@ -266,4 +306,5 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 		e->fail = -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}
+	trap_unref(trap);
 }

@@ -2,9 +2,11 @@
 #ifndef WARD_TIER_KERNEL_TRAP_ENGINE_H
 #define WARD_TIER_KERNEL_TRAP_ENGINE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <fcntl.h>
+#include <unistd.h>
+#include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/shim/shim.h"
@@ -15,15 +17,13 @@
  */
 enum { PIDFD_INFO_BYTES = 80 /* struct pidfd_info, with room for what is newer */ };
 #define PROCMAP_QUERY_ _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 104) /* since Linux 6.11 */
-enum { BLANKS_READY = 2, OUT_MAX = 64, HOST_HASH = 1024 };
+enum { BLANKS_READY = 2, REFILL_MS = 20, WORKERS_IDLE_MAX = 4, OUT_MAX = 64, HOST_HASH = 1024 };
 
-/* A listener, and the thread that reads it. Everybody who was forked without exec shares one. */
+/* A listener, with a thread that reads it. Everybody who was forked without exec shares one. */
 struct trap {
 	struct kernel *k;
 	int fd;
-	unsigned users; /* host processes */
-	bool started;   /* its thread frees it; else its last user's end */
-	pthread_t thread;
+	unsigned refs; /* host processes, and the thread */
 };
 
 struct host_proc {
@@ -60,7 +60,9 @@ struct out {
 	} add[2];
 	unsigned add_count;
 	bool no_reply;
-	int kill; /* a pidfd, ours, + 1: last of all this process dies; 0: none */
+	bool any_value; /* the caller does not look at it: the last descriptor goes with the reply
+			 */
+	int kill;       /* a pidfd, ours, + 1: last of all this process dies; 0: none */
 };
 
 struct engine {
@@ -69,7 +71,11 @@ struct engine {
 	struct watch zygote_watch;
 	struct host_proc *blanks;
 	unsigned blank_count, blank_asked;
-	unsigned ask; /* of these, not told to the zygote yet */
+	unsigned ask;        /* of these, not told to the zygote yet */
+	struct worker *idle; /* threads that have nothing to read */
+	unsigned idle_count;
+	bool forks; /* the guest makes processes: blanks are replaced at once */
+	struct ktimer refill;
 	struct wait_queue blank_queue;
 	struct host_task *hash[HOST_HASH];
 	struct out out[OUT_MAX];
@@ -79,6 +85,12 @@ struct engine {
 	int wake_fd;
 	int fail; /* why no blank can be made; 0: fine */
 };
+
+/* One host call: the C library's way makes two. */
+static inline int copy_fd(int fd)
+{
+	return (int)syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0);
+}
 
 static inline struct engine *engine_of(struct kernel *k)
 {
@@ -95,6 +107,9 @@ void engine_end(struct kernel *k);
 
 /* blank.c: one more, told to the zygote when the lock is given back. */
 void blank_ask(struct engine *e);
+/* One was taken; a process forks, so that one will be wanted. */
+void blank_taken(struct engine *e);
+void blank_wanted(struct task *t);
 void zygote_tell(struct engine *e, unsigned count); /* without the lock */
 int zygote_start(struct engine *e, struct err *err);
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events);
@@ -118,7 +133,7 @@ void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
 int trap_start(struct trap *trap, struct err *e);
-void trap_unuse(struct trap *trap); /* one user less */
+void trap_unref(struct trap *trap);
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);
 /* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */

@@ -30,7 +30,7 @@ bool engine_has_blank(struct kernel *k)
 
 static int write_order(pid_t pid, const struct exec_plan *plan)
 {
-	struct slot *s = calloc(1, sizeof(*s));
+	struct slot order, *s = &order;
 	struct iovec from[2] = { { s, sizeof(*s) }, { plan->stack, plan->stack_len } };
 	struct iovec to[2] = { { (void *)SLOT_BASE, sizeof(*s) },
 		{ (void *)STAGE, plan->stack_len } };
@@ -39,12 +39,9 @@ static int write_order(pid_t pid, const struct exec_plan *plan)
 	unsigned n = plan->step_count;
 	ssize_t r;
 
-	if (!s)
-		return -ENOMEM;
-	if (n + 5 > STEPS_MAX || plan->stack_len > STAGE_MAX) {
-		free(s);
+	if (n + 5 > STEPS_MAX || plan->stack_len > STAGE_MAX)
 		return -E2BIG;
-	}
+	memset(s, 0, sizeof(*s));
 	s->order = ORDER_EXEC;
 	s->exec.rip = plan->entry;
 	s->exec.rsp = plan->sp;
@@ -59,7 +56,6 @@ static int write_order(pid_t pid, const struct exec_plan *plan)
 	s->steps[n++] = (struct shim_step){ SYS_close_range, { 0, ~0U, 0 } };
 	s->step_count = n;
 	r = process_vm_writev(pid, from, 2, to, 2, 0);
-	free(s);
 	return r == want ? 0 : -ENOMEM;
 }
 
@@ -70,8 +66,7 @@ static struct host_proc *take_blank(struct engine *e)
 	e->blanks = hp->next;
 	hp->next = NULL;
 	e->blank_count--;
-	if (e->blank_count + e->blank_asked < BLANKS_READY)
-		blank_ask(e);
+	blank_taken(e);
 	return hp;
 }
 
@@ -111,6 +106,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	o = engine_out(e);
 	o->fd = hp->trap->fd;
 	o->id = hp->blank_notif;
+	o->any_value = true;
 	for (int i = 0; i < 2; i++) {
 		if (plan->fds[i] < 0)
 			continue;

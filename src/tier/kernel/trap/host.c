@@ -7,7 +7,6 @@
  * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,12 +106,11 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
-	/* A blank's thread is nobody's task, so no task's end has dropped it. */
-	ht = host_find(e, hp->pid);
+	ht = host_find(e, hp->pid); /* only now: the end of a task drops its own */
 	if (ht && ht->hp == hp && !ht->task)
-		host_drop(e, ht);
+		host_drop(e, ht); /* it never got an image */
 	close(w->fd);
-	trap_unuse(hp->trap);
+	trap_unref(hp->trap);
 	free(hp);
 }
 
@@ -134,13 +132,13 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 		free(hp);
 		return NULL;
 	}
-	trap->users++;
+	trap->refs++;
 	return hp;
 }
 
 void host_proc_kill(struct host_proc *hp)
 {
-	int fd = fcntl(hp->watch.fd, F_DUPFD_CLOEXEC, 0);
+	int fd = copy_fd(hp->watch.fd);
 	struct out *o;
 
 	hp->killed = true;

@@ -32,7 +32,7 @@
 enum {
 	NO_WAIT = 8, /* RWF_NOWAIT */
 	PIECE = 64 << 10,
-	CHANNEL_PIECE = FRAME_PAYLOAD_MAX + 4096, /* a frame with its head, in one go */
+	CHANNEL_PIECE = 2 * FRAME_PAYLOAD_MAX + 4096, /* frames with their heads, in one go */
 	PASSED_MAX = 8,
 };
 

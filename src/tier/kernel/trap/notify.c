@@ -8,10 +8,12 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -26,7 +28,7 @@
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
 #endif
-enum { SYNC_WAKE_UP = 1 };
+enum { SYNC_WAKE_UP = 1, ADDFD_SEND = 2 };
 
 static void send_kill(struct out *o)
 {
@@ -39,22 +41,32 @@ static void send_kill(struct out *o)
 static void send_out(struct out *o)
 {
 	struct seccomp_notif_resp resp = { .id = o->id, .val = o->val, .flags = o->flags };
+	bool sent = false;
 
 	for (unsigned i = 0; i < o->add_count; i++) {
+		bool last = o->any_value && i + 1 == o->add_count;
 		struct seccomp_notif_addfd add = { .id = o->id,
-			.flags = SECCOMP_ADDFD_FLAG_SETFD,
+			.flags = SECCOMP_ADDFD_FLAG_SETFD | (last ? ADDFD_SEND : 0),
 			.srcfd = (uint32_t)o->add[i].src,
 			.newfd = (uint32_t)o->add[i].at };
 
-		if (ioctl(o->fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add) < 0 && errno != ENOENT) {
+		int r = ioctl(o->fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+
+		if (r < 0 && errno == EINVAL && last) { /* before Linux 5.14 */
+			add.flags = SECCOMP_ADDFD_FLAG_SETFD;
+			last = false;
+			r = ioctl(o->fd, SECCOMP_IOCTL_NOTIF_ADDFD, &add);
+		}
+		if (r < 0 && errno != ENOENT) {
 			resp.flags = 0;
 			resp.val = -errno;
 		}
+		sent |= r >= 0 && last;
 		close(o->add[i].src);
 	}
 	if (o->kick_tid > 1)
 		syscall(SYS_tgkill, o->kick_pid, o->kick_tid, KICK_SIGNAL);
-	if (o->no_reply)
+	if (o->no_reply || sent)
 		return;
 	/* A negative value goes as an error: the host does not look at it either way. */
 	if (resp.val < 0 && resp.val >= -4095 && !resp.flags) {
@@ -355,57 +367,102 @@ static bool is_over(struct trap *trap)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
-static void *trap_main(void *arg)
+static void serve(struct kernel *k, struct trap *trap)
 {
-	struct trap *trap = arg;
-	struct kernel *k = trap->k;
 	struct seccomp_notif n;
 
 	for (;;) {
 		memset(&n, 0, sizeof(n));
 		if (ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_RECV, &n) < 0) {
 			if (errno != EINTR && is_over(trap))
-				break;
+				return;
 			continue;
 		}
 		kernel_lock(k);
 		handle(engine_of(k), trap, &n);
 		engine_end(k);
 	}
-	/* Whoever still has it in its books (a process that is being buried) must not see it go. */
-	for (;;) {
-		kernel_lock(k);
-		if (trap->users == 0)
-			break;
-		kernel_unlock(k);
-		usleep(1000);
-	}
-	kernel_unlock(k);
-	close(trap->fd);
-	free(trap);
-	return NULL;
 }
 
-void trap_unuse(struct trap *trap)
+void trap_unref(struct trap *trap)
 {
-	trap->users--;
-	if (trap->users || trap->started)
+	if (--trap->refs)
 		return;
 	close(trap->fd);
 	free(trap);
 }
 
-int trap_start(struct trap *trap, struct err *e)
+/* A thread, which serves one listener after the other. */
+struct worker {
+	struct kernel *k;
+	struct trap *trap;
+	uint32_t go; /* futex */
+	struct worker *next;
+};
+
+static void *worker_main(void *arg)
 {
+	struct worker *w = arg;
+	struct engine *e = engine_of(w->k);
+
+	for (;;) {
+		serve(w->k, w->trap);
+		kernel_lock(w->k);
+		trap_unref(w->trap);
+		if (e->idle_count == WORKERS_IDLE_MAX) {
+			kernel_unlock(w->k);
+			free(w);
+			return NULL;
+		}
+		w->go = 0;
+		w->next = e->idle;
+		e->idle = w;
+		e->idle_count++;
+		kernel_unlock(w->k);
+		while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
+			syscall(SYS_futex, &w->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	}
+}
+
+static int worker_create(struct trap *trap)
+{
+	struct worker *w = calloc(1, sizeof(*w));
 	pthread_attr_t attr;
+	pthread_t thread;
 	int r;
 
-	ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP); /* older hosts: slower */
+	if (!w)
+		return ENOMEM;
+	w->k = trap->k;
+	w->trap = trap;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, TRAP_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	r = pthread_create(&trap->thread, &attr, trap_main, trap);
+	r = pthread_create(&thread, &attr, worker_main, w);
 	pthread_attr_destroy(&attr);
-	trap->started = r == 0;
-	return r ? err_set(e, r, "starting a thread of the kernel process") : 0;
+	if (r)
+		free(w);
+	return r;
+}
+
+int trap_start(struct trap *trap, struct err *err)
+{
+	struct engine *e = engine_of(trap->k);
+	struct worker *w = e->idle;
+	int r;
+
+	ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP); /* older hosts: slower */
+	trap->refs++;
+	if (w) {
+		e->idle = w->next;
+		e->idle_count--;
+		w->trap = trap;
+		__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
+		syscall(SYS_futex, &w->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		return 0;
+	}
+	r = worker_create(trap);
+	if (r)
+		trap->refs--;
+	return r ? err_set(err, r, "starting a thread of the kernel process") : 0;
 }

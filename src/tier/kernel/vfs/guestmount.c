@@ -39,6 +39,7 @@ static struct super *make_tmpfs(struct kernel *k, const struct mount_options *o)
 	if (sb) {
 		sb->root->inode->uid = o->uid;
 		sb->root->inode->gid = o->gid;
+		((struct tree *)sb->priv)->limit = o->size;
 	}
 	return sb;
 }
@@ -109,6 +110,11 @@ int guest_fs_create(
 	return 0;
 }
 
+uint64_t guest_fs_limit(const struct super *sb)
+{
+	return sb->ops == &tree_tmpfs ? ((const struct tree *)sb->priv)->limit : 0;
+}
+
 void mount_options_init(struct mount_options *o)
 {
 	*o = (struct mount_options){ .mode = MODE_OWN };
@@ -129,16 +135,33 @@ static int number(const char *s, int base, uint32_t *ret)
 	return 0;
 }
 
-/* "64m", "50%": taken and not kept, because the store's size is everybody's limit. */
-static int size_of(const char *s)
+/* "64m", "50%"; in units of @unit. */
+static int size_of(const char *s, uint64_t unit, uint64_t *ret)
 {
+	static const char suffixes[] = "kmgt";
+	unsigned long long v;
+	const char *at;
 	char *end;
 
-	if (!s || !*s)
+	if (!s || *s < '0' || *s > '9')
 		return -EINVAL;
-	strtoull(s, &end, 0);
-	if (end == s || (*end && (!strchr("kKmMgGtT%", *end) || end[1])))
+	errno = 0;
+	v = strtoull(s, &end, 0);
+	if (errno)
 		return -EINVAL;
+	if (*end == '%' && !end[1]) { /* of the memory, which is not the guest's to divide */
+		*ret = 0;
+		return 0;
+	}
+	at = *end ? strchr(suffixes, *end | 0x20) : NULL;
+	if (*end && (!at || end[1]))
+		return -EINVAL;
+	for (long n = at ? at - suffixes + 1 : 0; n > 0; n--)
+		if (ckd_mul(&v, v, 1024))
+			return -EINVAL;
+	if (ckd_mul(&v, v, unit) || v > INT64_MAX)
+		return -EINVAL;
+	*ret = (v + 4095) & ~4095ULL;
 	return 0;
 }
 
@@ -147,6 +170,7 @@ int mount_option(const char *type, struct mount_options *o, const char *key, con
 	static const char *const taken[] = { "huge", "mpol", "newinstance", "ptmxmode", "hidepid",
 		"subset", "sync", "async", "dirsync", "lazytime", "nolazytime", "mand", "nomand",
 		"inode32", "inode64", "noswap" };
+	uint64_t ignored;
 
 	/* What every file system knows; a value is not looked at, as on Linux. */
 	if (str_eq(key, "ro") || str_eq(key, "rw")) {
@@ -159,8 +183,15 @@ int mount_option(const char *type, struct mount_options *o, const char *key, con
 		return number(value, 10, &o->uid);
 	if (str_eq(key, "gid"))
 		return number(value, 10, &o->gid);
-	if (str_eq(key, "size") || str_eq(key, "nr_inodes") || str_eq(key, "nr_blocks"))
-		return str_eq(type, "tmpfs") || str_eq(type, "ramfs") ? size_of(value) : -EINVAL;
+	if (!str_eq(type, "tmpfs") &&
+		(str_eq(key, "size") || str_eq(key, "nr_inodes") || str_eq(key, "nr_blocks")))
+		return -EINVAL;
+	if (str_eq(key, "size"))
+		return size_of(value, 1, &o->size);
+	if (str_eq(key, "nr_blocks"))
+		return size_of(value, 4096, &o->size);
+	if (str_eq(key, "nr_inodes"))
+		return size_of(value, 1, &ignored);
 	for (unsigned i = 0; i < ARRAY_LEN(taken); i++)
 		if (str_eq(key, taken[i]))
 			return 0;

@@ -11,6 +11,7 @@
 struct mount_options {
 	uint32_t mode; /* of the root; 07777 + 1: the type's own */
 	uint32_t uid, gid;
+	uint64_t size; /* bytes; 0: no limit of its own */
 	bool read_only;
 };
 void mount_options_init(struct mount_options *o);
@@ -23,6 +24,8 @@ int guest_fs_check(const char *type);
 /* A new one, or the kernel's own of that type, with a reference. */
 int guest_fs_create(
 	struct kernel *k, const char *type, const struct mount_options *o, struct super **ret);
+
+uint64_t guest_fs_limit(const struct super *sb);
 
 int guest_mount(struct kernel *k, struct path at, const char *type, unsigned flags,
 	const char *source, const struct mount_options *o);

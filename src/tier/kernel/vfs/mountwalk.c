@@ -63,6 +63,8 @@ void guest_supers_walk(struct kernel *k, struct guest_supers *s, struct walk *w)
 		walk_str(w, "type", &type);
 		walk_u32(w, "flags", &flags);
 		mount_options_init(&o);
+		o.size = w->mode == WALK_SAVE ? guest_fs_limit(s->sb[n]) : 0;
+		walk_u64(w, "limit", &o.size);
 		if (w->mode == WALK_LOAD) {
 			int r = w->err || !type ? -EBADMSG
 						: guest_fs_create(k, type, &o, &s->sb[n]);

@@ -443,6 +443,20 @@ static void test_guest_mounts(void **state)
 	assert_int_equal(CALL(umount2, P("/b"), MNT_DETACH), 0);
 	assert_int_equal(CALL(close, in), 0);
 	assert_string_equal(read_file("/a/sub/deep"), "seen");
+	/* A size of its own. */
+	assert_int_equal(CALL(mkdir, P("/s"), 0755), 0);
+	assert_int_equal(CALL(mount, P("none"), P2("/s"), P3("tmpfs"), 0, put(out, "size=16k")), 0);
+	fd = open_at("/s/f", O_RDWR | O_CREAT);
+	assert_int_equal(CALL(write, fd, out.v, 60000), 16384);
+	assert_int_equal(CALL(write, fd, out.v, 1), -ENOSPC);
+	assert_int_equal(CALL(pwrite64, fd, out.v, 100, 50), 100);
+	assert_int_equal(CALL(ftruncate, fd, 4096), 0);
+	assert_int_equal(CALL(fallocate, fd, 0, 0, 20000), -ENOSPC);
+	assert_int_equal(CALL(pwrite64, fd, out.v, 60000, 4096), 12288);
+	assert_int_equal(CALL(close, fd), 0);
+	assert_int_equal(CALL(unlink, P("/s/f")), 0);
+	fd = open_at("/s/g", O_RDWR | O_CREAT);
+	assert_int_equal(CALL(write, fd, out.v, 60000), 16384);
 	/* The rest goes with the sandbox. */
 }
 
