@@ -25,7 +25,7 @@ run: build                  ## run a piece of agent code in a sandbox
 	@$(PYTHON) tools/demo build/ward
 
 check: build                ## unit tests and house rules, quickly
-	@$(MESON) test -C build --suite unit --suite house --print-errorlogs
+	@$(MESON) test -C build --suite unit --suite house --print-errorlogs --timeout-multiplier 8
 
 test: build                 ## everything: what CI runs
 	@tools/setup test
