@@ -37,6 +37,7 @@
 enum {
 	AGENT_PORT = 1024,
 	CONNECT_TRIES = 100,
+	LINGER_S = 10,
 	CONNECT_WAIT_US = 10000,
 	WORD_MAX = 256,
 	MOUNTS = 8,
@@ -51,6 +52,8 @@ struct events {
 static void power_off(void) __attribute__((noreturn));
 static void power_off(void)
 {
+	/* What was said last may still be on its way: see dial(). */
+	syscall(SYS_close_range, 3, ~0U, 0);
 	sync();
 	reboot(RB_AUTOBOOT); /* the monitor takes a reset for the end */
 	for (;;)
@@ -445,12 +448,16 @@ static int dial(unsigned port)
 	struct sockaddr_vm a = { .svm_family = AF_VSOCK,
 		.svm_cid = VMADDR_CID_HOST,
 		.svm_port = port ? port : AGENT_PORT };
+	/* close() returns when the host has everything, and has said so. */
+	struct linger linger = { .l_onoff = 1, .l_linger = LINGER_S };
 
 	for (unsigned i = 0; i < CONNECT_TRIES; i++) {
 		int s = socket(AF_VSOCK, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-		if (s >= 0 && connect(s, (struct sockaddr *)&a, sizeof(a)) == 0)
+		if (s >= 0 && connect(s, (struct sockaddr *)&a, sizeof(a)) == 0) {
+			setsockopt(s, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
 			return s;
+		}
 		if (s >= 0)
 			close(s);
 		usleep(CONNECT_WAIT_US);
