@@ -262,6 +262,12 @@ void zygote_tell(struct engine *e, unsigned count)
 		;
 }
 
+/* For want of memory: kill(2) is not among our calls. */
+static void end_blank(pid_t pid)
+{
+	syscall(SYS_tgkill, pid, pid, SIGKILL);
+}
+
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 {
 	struct engine *e = engine_of(k);
@@ -288,7 +294,9 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	trap = calloc(1, sizeof(*trap));
 	if (!trap) {
 		close(fd);
-		kill((pid_t)pid, SIGKILL);
+		end_blank((pid_t)pid);
+		e->fail = -ENOMEM;
+		wait_wake(&e->blank_queue, 0);
 		return;
 	}
 	trap->k = k;
@@ -296,13 +304,10 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	trap->refs = 1;
 	hp = host_proc_create(k, trap, (pid_t)pid);
 	if (!hp || !host_add(e, hp, (pid_t)pid, SLOT_BASE) || trap_start(trap, NULL) < 0) {
-		if (hp) { /* its end frees the rest */
+		if (hp) /* its end frees the rest */
 			host_proc_kill(hp);
-		} else {
-			kill((pid_t)pid, SIGKILL);
-			close(fd);
-			free(trap);
-		}
+		else
+			end_blank((pid_t)pid);
 		e->fail = -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}
