@@ -882,7 +882,7 @@ def test_more_credit_than_was_sent(sup):
     assert sup.reconnect().run(["/bin/echo", "fine"])[0] == b"fine\n"
 
 
-@pytest.mark.parametrize("kind", [15, 270, 400])
+@pytest.mark.parametrize("kind", [15, 271, 400])
 def test_requests_that_do_not_exist(sup, kind):
     suplink.MSG.setdefault(str(kind), kind)
     assert sup.link.call(str(kind)).ERRNO == 38
