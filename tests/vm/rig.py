@@ -160,6 +160,9 @@ def make_l1(work, build, packages, guest, cases):
     (top / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     for name in ["ward", "ward-init", "ward-agent", "tests/vm/vm-snap"]:
         shutil.copy(build / name, top / "ward")
+    if any("ward serve" in case.read_text() for case in cases):
+        copy_program(build / "ward-full", top)
+        (top / "usr/bin/ward-full").rename(top / "ward/ward-full")
     version = os.path.basename(glob.glob(str(packages / "lib/modules/*"))[0])
     modules = packages / "lib/modules" / version
     for m in L1_MODULES:
