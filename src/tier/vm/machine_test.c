@@ -23,10 +23,11 @@
 
 #include "base/ckd.h"
 #include "tier/vm/machine.h"
+#include "tier/vm/tiny.h"
 #include "tier/vm/virtio/block.h"
 #include "tier/vm/virtio/rng.h"
 
-enum { MEM = 16 << 20, CODE_AT = 0x100000, SKIPPED = 77 };
+enum { MEM = 16 << 20, SKIPPED = 77 };
 
 static int kvm = -1;
 
@@ -41,45 +42,6 @@ static void collect(void *arg, uint8_t byte)
 
 	if (o->len < sizeof(o->text) - 1)
 		o->text[o->len++] = (char)byte;
-}
-
-/* An ELF file around 32-bit code, with a PVH entry. */
-static int kernel_of(const uint8_t *code, size_t len)
-{
-	struct {
-		Elf64_Ehdr h;
-		Elf64_Phdr p[2];
-		Elf64_Nhdr n;
-		char name[4];
-		uint32_t entry;
-		uint8_t code[512];
-	} k;
-	int fd = memfd_create("kernel", MFD_CLOEXEC);
-
-	memset(&k, 0, sizeof(k));
-	memcpy(k.h.e_ident, ELFMAG, SELFMAG);
-	k.h.e_ident[EI_CLASS] = ELFCLASS64;
-	k.h.e_ident[EI_DATA] = ELFDATA2LSB;
-	k.h.e_machine = EM_X86_64;
-	k.h.e_phoff = offsetof(__typeof__(k), p);
-	k.h.e_phentsize = sizeof(k.p[0]);
-	k.h.e_phnum = 2;
-	k.h.e_entry = CODE_AT;
-	k.p[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
-		.p_offset = offsetof(__typeof__(k), code),
-		.p_paddr = CODE_AT,
-		.p_filesz = sizeof(k.code),
-		.p_memsz = sizeof(k.code) };
-	k.p[1] = (Elf64_Phdr){
-		.p_type = PT_NOTE, .p_offset = offsetof(__typeof__(k), n), .p_filesz = 20
-	};
-	k.n = (Elf64_Nhdr){ 4, 4, 18 };
-	memcpy(k.name, "Xen", 4);
-	k.entry = CODE_AT;
-	assert_true(fd >= 0 && len <= sizeof(k.code));
-	memcpy(k.code, code, len);
-	assert_int_equal(write(fd, &k, sizeof(k)), (ssize_t)sizeof(k));
-	return fd;
 }
 
 static void make(struct machine *m, struct output *o, unsigned cpus)
