@@ -11,7 +11,7 @@ build = test -f $(1)/build.ninja || out=$$(CC=$(2) $(MESON) setup $(1) $(3) 2>&1
 	{ echo "$$out"; exit 1; }; ninja -C $(1) -j $(JOBS) --quiet
 SANITIZE = -Dlibc=system -Db_sanitize=address,undefined -Db_lundef=false -Dfaults=true
 
-.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm programs bench bench-daemon bench-kernel install clean help
+.PHONY: all build setup-build run test check asan clang lint fuzz fuzz-build asan-build rig rig-vm programs bench bench-daemon bench-kernel bench-vm install clean help
 
 all: build
 
@@ -58,6 +58,8 @@ bench: build                ## ward beside its peers (BENCH_ROUNDS, BENCH_GAP_MS
 	@$(PYTHON) tests/bench/bench.py build
 	@$(PYTHON) tests/bench/daemon.py build
 	@$(PYTHON) tests/bench/kernel.py build
+	@tools/setup rig
+	@$(PYTHON) tests/bench/vm.py build
 
 bench-daemon: build         ## its second half alone: ward serve (BENCH_DAEMON_ROUNDS, _SECONDS, _IDLE, _COMMANDS)
 	@tools/setup bench
@@ -70,6 +72,10 @@ bench-kernel: build         ## only the kernel tier beside native and runsc (BEN
 programs: build             ## real programs in the kernel tier beside native, the long ones too
 	@tools/setup programs
 	@WARD=$(CURDIR)/build/ward $(PYTHON) -m pytest -q tests/programs
+
+bench-vm: build             ## only the vm tier's monitor beside QEMU's microvm, in an emulated machine (BENCH_VM_ROUNDS)
+	@tools/setup rig
+	@$(PYTHON) tests/bench/vm.py build
 
 rig: build                  ## Debian 12 with its own kernel, in an emulator (RIG=v2|hybrid|v1|none)
 	@tools/setup rig

@@ -2,9 +2,11 @@
 /*
  * tests/vm/vm_boot.c - boots a kernel and shows its console, for the rig.
  *
- *	vm-boot [-m MIB] [-c CPUS] [-d DISK]... [-a] [-p] [-q] KERNEL INITRAMFS COMMAND-LINE
+ *	vm-boot [-m MIB] [-c CPUS] [-d DISK]... [-t TAP] [-a] [-p] [-q] KERNEL INITRAMFS
+ *COMMAND-LINE
  *
- * -a: ACPI tables. -p: no XSAVE. -q: no console. The last line tells how it ended and what it cost.
+ * -t: a network card. -a: ACPI tables. -p: no XSAVE. -q: no console. The last line tells how it
+ *ended and what it cost.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +19,10 @@
 #include "base/clock.h"
 #include "tier/vm/machine.h"
 #include "tier/vm/virtio/block.h"
+#include "tier/vm/virtio/net.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
+#include "tier/vm/vm.h"
 
 enum { DISKS_MAX = 4, ECHO_PORT = 1024 };
 
@@ -63,21 +67,25 @@ int main(int argc, char **argv)
 	static struct block blocks[DISKS_MAX];
 	static struct rng rng;
 	static struct vsock vsock;
+	static struct net net;
+	static const uint8_t mac[NET_MAC_BYTES] = { 2, 0, 0, 0, 0, 1 };
 	struct machine_config c = { .memory_bytes = 128ull << 20, .cpus = 1, .console = show };
 	struct boot_request q = { .serial = true };
 	const char *disk_paths[DISKS_MAX];
 	unsigned disk_count = 0;
-	uint64_t start;
+	uint64_t start = clock_ns();
 	struct err e = { 0 };
-	int opt;
+	int opt, tap = -1;
 
-	while ((opt = getopt(argc, argv, "m:c:d:apq")) >= 0) {
+	while ((opt = getopt(argc, argv, "m:c:d:t:apq")) >= 0) {
 		if (opt == 'm')
 			c.memory_bytes = strtoull(optarg, NULL, 10) << 20;
 		else if (opt == 'c')
 			c.cpus = (unsigned)strtoul(optarg, NULL, 10);
 		else if (opt == 'd' && disk_count < DISKS_MAX)
 			disk_paths[disk_count++] = optarg;
+		else if (opt == 't')
+			must(tap_open(optarg, &tap, &e), &e);
 		else if (opt == 'a')
 			q.acpi = true;
 		else if (opt == 'p')
@@ -89,7 +97,6 @@ int main(int argc, char **argv)
 	}
 	if (argc - optind != 3)
 		return 1;
-	start = clock_ns();
 	c.kvm = must_open("/dev/kvm", O_RDWR);
 	q.kernel = must_open(argv[optind], O_RDONLY);
 	q.initrd = must_open(argv[optind + 1], O_RDONLY);
@@ -106,6 +113,12 @@ int main(int argc, char **argv)
 	vsock_init(&vsock, 3, &m.events, refuse, NULL, &m.mem, machine_raise,
 		machine_place(&m, m.device_count));
 	must(machine_attach(&m, &vsock.dev, &e), &e);
+	if (tap >= 0) {
+		must(net_init(&net, tap, mac, &m.events, &m.mem, machine_raise,
+			     machine_place(&m, m.device_count), &e),
+			&e);
+		must(machine_attach(&m, &net.dev, &e), &e);
+	}
 	must(machine_boot(&m, &q, &e), &e);
 	must(machine_run(&m, &e), &e);
 	printf("\nvm-boot: end=%d why='%s' ms=%llu port_in=%llu port_out=%llu mmio_read=%llu "

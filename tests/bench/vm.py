@@ -1,0 +1,186 @@
+#!/usr/bin/python3
+"""vm.py BUILD: the vm tier's monitor beside QEMU's microvm, in the machine of tests/vm/rig.py.
+
+Both boot the same kernel with the same initramfs, in turns, in one run of an emulated computer with real
+KVM: from exec until the guest resets itself; then the disk is read and the network is used both ways.
+Times there are not those of hardware: what is printed for reading is the ratio. Exits of a boot are exact;
+more than EXITS_MAX fails. BENCH_VM_ROUNDS boots of each (5).
+"""
+import importlib.util
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROUNDS = int(os.environ.get("BENCH_VM_ROUNDS", "5"))
+SECONDS_MAX = 1500
+# Exits to the monitor of one boot of Debian's kernel with the modules below. It made 498, each time, when this was written.
+EXITS_MAX = 520
+MODULES = ["virtio_mmio", "virtio_blk", "virtio_net"]
+ROMS = ["bios-microvm.bin", "qboot.rom", "linuxboot_dma.bin", "pvh.bin"]
+MIB = 64
+
+# The guest. What it does after its modules are there is the word bench= on its command line.
+GUEST = r"""#!/bin/busybox sh
+busybox mount -t proc p /proc; busybox mount -t devtmpfs d /dev
+for m in $(busybox cat /modules); do busybox insmod /m/$m; done
+now() { busybox cut -d' ' -f1 /proc/uptime; }
+case "$(busybox cat /proc/cmdline)" in
+*bench=work*)
+	a=$(now); busybox dd if=/dev/vda of=/dev/null bs=1M 2>/dev/null; b=$(now); echo "bench block $a $b"
+	busybox ifconfig eth0 10.78.0.2 netmask 255.255.255.0 up
+	a=$(now); busybox nc 10.78.0.1 9001 > /dev/null; b=$(now); echo "bench in $a $b"
+	a=$(now); busybox dd if=/dev/zero bs=64k count=COUNT 2>/dev/null | busybox nc 10.78.0.1 9002 > /dev/null; b=$(now); echo "bench out $a $b"
+	;;
+esac
+busybox reboot -f
+""".replace("COUNT", str(MIB * 16))
+
+ALL = r"""cd /; export PATH=/usr/bin:/bin:/ward
+now() { busybox cut -d' ' -f1 /proc/uptime; }
+busybox tunctl -t btap > /dev/null; busybox ifconfig btap 10.78.0.1 netmask 255.255.255.0 up
+busybox dd if=/dev/urandom of=/tmp/disk bs=1M count=MIB 2>/dev/null
+line="console=ttyS0 quiet loglevel=1 panic=-1 reboot=t tsc=reliable i8042.noaux i8042.nomux i8042.dumbkbd random.trust_cpu=on"
+ward_() { vm-boot -m 256 -a -p -d /tmp/disk -t btap /k /i "$line bench=$1"; }
+qemu_() { qemu-system-x86_64 -L /roms -M microvm,accel=kvm,pit=on,pic=off,rtc=off,isa-serial=on,acpi=on -cpu host,-xsave,-avx,-avx2,-fma,-f16c -m 256 -nodefaults -no-user-config -nographic -serial stdio -no-reboot -kernel /k -initrd /i -append "$line bench=$1" -drive id=d,file=/tmp/disk,format=raw,if=none -device virtio-blk-device,drive=d -netdev tap,id=n,ifname=btap,script=no,downscript=no -device virtio-net-device,netdev=n,mac=02:00:00:00:00:01 -device virtio-rng-device; }
+for i in $(busybox seq ROUNDS); do
+	for who in ward qemu; do
+		a=$(now); ${who}_ boot > /tmp/out 2>&1; b=$(now); echo "result $who boot $a $b"
+		busybox grep '^vm-boot: ' /tmp/out | busybox sed "s/^/result $who exits /"
+		[ $i = 1 ] && busybox grep -v '^vm-boot: ' /tmp/out | busybox grep . | busybox head -5 | busybox sed "s/^/said $who /"
+	done
+done
+# An end of input would end the connection.
+busybox mkfifo /tmp/hold; exec 7<> /tmp/hold
+for who in ward qemu; do
+	busybox dd if=/dev/zero bs=64k count=COUNT 2>/dev/null | busybox nc -l -p 9001 > /dev/null & o=$!
+	busybox nc -l -p 9002 > /dev/null < /tmp/hold & p=$!
+	${who}_ work > /tmp/out 2>&1
+	busybox grep '^bench ' /tmp/out | busybox sed "s/^bench/result $who/"
+	busybox grep -q '^bench out' /tmp/out || busybox head -20 /tmp/out | busybox sed "s/^/said $who /"
+	kill $o $p 2>/dev/null
+done
+echo "the bench is over"
+busybox poweroff -f
+""".replace("MIB", str(MIB)).replace("ROUNDS", str(ROUNDS)).replace("COUNT", str(MIB * 16))
+
+
+def rig():
+    spec = importlib.util.spec_from_file_location("rig", ROOT / "tests/vm/rig.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pack(top, to):
+    names = subprocess.run(["find", "."], cwd=top, check=True, capture_output=True).stdout
+    with open(to, "wb") as out:
+        subprocess.run(["cpio", "-o", "-H", "newc", "-R", "0:0", "--quiet"], cwd=top, input=names, stdout=out, check=True)
+
+
+def make_guest(work, packages, modules):
+    """The initramfs of both: busybox, and the modules in the order of their needs."""
+    top = work / "guest"
+    shutil.rmtree(top, ignore_errors=True)
+    for d in ["bin", "m", "proc", "dev"]:
+        (top / d).mkdir(parents=True)
+    shutil.copy(packages / "bin/busybox", top / "bin/busybox")
+    needs = dict(line.split(":", 1) for line in (modules / "modules.dep").read_text().splitlines())
+    order = []
+    for want in MODULES:
+        path = next(p for p in needs if pathlib.Path(p).stem.replace("-", "_") == want)
+        order += [p for p in [*reversed(needs[path].split()), path] if p not in order]
+    for path in order:
+        shutil.copy(modules / path, top / "m")
+    (top / "modules").write_text("\n".join(pathlib.Path(p).name for p in order) + "\n")
+    (top / "init").write_text(GUEST)
+    (top / "init").chmod(0o755)
+    pack(top, work / "guest.cpio")
+
+
+def make_machine(r, work, build, packages, version):
+    modules = packages / "lib/modules" / version
+    make_guest(work, packages, modules)
+    top = work / "l1"
+    shutil.rmtree(top, ignore_errors=True)
+    for d in ["bin", "usr/bin", "proc", "sys", "dev", "tmp", "m", "ward", "var", "etc", "root", "cases", "roms"]:
+        (top / d).mkdir(parents=True)
+    shutil.copy(packages / "bin/busybox", top / "bin/busybox")
+    for program in ["/bin/dash", shutil.which("qemu-system-x86_64")]:
+        r.copy_program(program, top)
+    (top / "usr/bin/sh").symlink_to("dash")
+    (top / "bin/sh").symlink_to("../usr/bin/dash")
+    for m in r.L1_MODULES:
+        shutil.copy(modules / "kernel" / m, top / "m")
+    for rom in ROMS:
+        where = next((d / rom for d in map(pathlib.Path, ["/usr/share/qemu", "/usr/share/seabios"]) if (d / rom).exists()), None)
+        if not where:
+            sys.exit(f"bench vm: {rom} is not here: tools/setup rig installs it")
+        shutil.copy(where, top / "roms")
+    shutil.copy(build / "tests/vm/vm-boot", top / "ward/vm-boot")
+    shutil.copy(packages / "boot" / f"vmlinuz-{version}", top / "k")
+    shutil.copy(work / "guest.cpio", top / "i")
+    (top / "cases/all").write_text(ALL)
+    (top / "init").write_text(r.INIT.replace("cases m;", "cases m roms;").replace("cd /new;", "busybox cp /k /i /new/; cd /new;"))
+    (top / "init").chmod(0o755)
+    pack(top, work / "l1.cpio")
+
+
+def boot(work, kernel):
+    argv = ["qemu-system-x86_64", "-M", "q35,accel=tcg", "-cpu", "EPYC,+svm", "-smp", "2", "-m", "3000", "-nographic", "-nodefaults",
+            "-serial", "stdio", "-no-reboot", "-kernel", kernel, "-initrd", work / "l1.cpio",
+            "-append", "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check tsc=reliable"]
+    lines = []
+    with open(work / "console", "w", buffering=1) as log, subprocess.Popen(
+            [str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as qemu:
+        timer = threading.Timer(SECONDS_MAX, qemu.kill)
+        timer.start()
+        for raw in qemu.stdout:
+            lines.append(raw.decode(errors="replace").rstrip())
+            log.write(lines[-1] + "\n")
+        timer.cancel()
+    return lines
+
+
+def read(lines):
+    """{(who, what): [seconds]}, and the exits of each of ward's boots."""
+    times, exits = {}, []
+    for line in lines:
+        found = re.match(r"result (\S+) (boot|block|in|out) ([\d.]+) ([\d.]+)$", line)
+        if found:
+            times.setdefault((found[1], found[2]), []).append(float(found[4]) - float(found[3]))
+        found = re.search(r"result ward exits .*port_in=(\d+) port_out=(\d+) mmio_read=(\d+) mmio_write=(\d+)", line)
+        if found:
+            exits.append(sum(map(int, found.groups())))
+    return times, exits
+
+
+def main():
+    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+    r = rig()
+    if not shutil.which("qemu-system-x86_64"):
+        sys.exit("bench vm: qemu-system-x86_64 is not here: tools/setup rig installs it")
+    work = build / "vmbench"
+    work.mkdir(parents=True, exist_ok=True)
+    packages = r.fetch()
+    version = os.path.basename(next((packages / "lib/modules").glob("*")))
+    make_machine(r, work, build, packages, version)
+    times, exits = read(boot(work, packages / "boot" / f"vmlinuz-{version}"))
+    missing = [f"{who} {what}" for who in ["ward", "qemu"] for what in ["boot", "block", "in", "out"] if (who, what) not in times]
+    if missing or not exits:
+        sys.exit(f"bench vm: no result for {', '.join(missing) or 'exits'}; see {work / 'console'}")
+    print(f"the vm tier's monitor beside QEMU's microvm, both in one emulated machine ({ROUNDS} boots each, {MIB} MiB of data)")
+    for what, words in [("boot", "exec to the guest's reset"), ("block", "reading a disk"), ("in", "network, to the guest"), ("out", "network, from the guest")]:
+        ours, theirs = (statistics.median(times[who, what]) for who in ["ward", "qemu"])
+        print(f"  {words:28} ward {ours:7.2f} s   qemu {theirs:7.2f} s   ratio {ours / theirs if theirs else float('inf'):.2f}")
+    print(f"  exits of ward's boot         {min(exits)} to {max(exits)} (at most {EXITS_MAX})")
+    return max(exits) > EXITS_MAX
+
+
+if __name__ == "__main__":
+    sys.exit(main())
