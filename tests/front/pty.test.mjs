@@ -33,8 +33,8 @@ test('size and resize', async () => {
 
 test('control characters reach the foreground', async () => {
   const { handle, seen, type } = await open()
-  await type('sleep 100\n')
-  await until(() => seen.text.includes('sleep'), 'the echo')
+  await type('echo be""gun; sleep 100\n')
+  await until(() => seen.text.includes('begun'), 'the command to begin: before that it is the shell that hears')
   await type('\x03')
   await type('echo inter""rupted\n')
   await until(() => seen.text.includes('interrupted'), 'the prompt to come back')
