@@ -228,6 +228,14 @@ void call_fail_hub(struct call *c, const struct hub_fail *f)
 	fail_text(c, (unsigned)status, RPC_UNAVAILABLE, f->msg);
 }
 
+bool call_verb_failed(struct call *c, const struct hub_fail *fail)
+{
+	c->verb = NULL;
+	if (fail)
+		call_fail_hub(c, fail);
+	return fail != NULL;
+}
+
 void call_fail_link(struct call *c, const struct link_failed *f)
 {
 	struct hub_fail gone = { .code = HUB_NOT_RUNNING };
@@ -281,10 +289,7 @@ static void on_link(void *arg, const struct hub_fail *fail, struct link *link)
 	struct link_wait *w = arg;
 	struct call *c = w->c;
 
-	c->verb = NULL;
-	if (fail)
-		call_fail_hub(c, fail);
-	else
+	if (!call_verb_failed(c, fail))
 		w->go(c, link);
 }
 

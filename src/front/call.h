@@ -87,6 +87,8 @@ void call_fail_rpc(struct call *c, enum rpc_code code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void call_fail_err(struct call *c, const struct err *e);
 void call_fail_hub(struct call *c, const struct hub_fail *f);
+/* For the callback of a verb: it is over. True: it failed, and that is answered. */
+bool call_verb_failed(struct call *c, const struct hub_fail *fail);
 void call_fail_link(struct call *c, const struct link_failed *f);
 void call_fail_memory(struct call *c);
 /* If @r is negative: answers with @e, and is true. */

@@ -39,10 +39,7 @@ static void on_done(void *arg, const struct hub_fail *fail, const struct hub_box
 {
 	struct call *c = arg;
 
-	c->verb = NULL;
-	if (fail)
-		call_fail_hub(c, fail);
-	else
+	if (!call_verb_failed(c, fail))
 		call_empty(c, 204);
 }
 
@@ -61,10 +58,7 @@ static void on_connected(
 {
 	struct call *c = arg;
 
-	c->verb = NULL;
-	if (fail)
-		call_fail_hub(c, fail);
-	else
+	if (!call_verb_failed(c, fail))
 		send_sandbox(c, changed ? 201 : 200, box);
 }
 
@@ -142,10 +136,7 @@ static void on_resumed(
 {
 	struct call *c = arg;
 
-	c->verb = NULL;
-	if (fail)
-		call_fail_hub(c, fail);
-	else
+	if (!call_verb_failed(c, fail))
 		send_sandbox(c, 201, box);
 }
 

@@ -214,11 +214,8 @@ static void on_created(
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	self_write(c->front, &c->who, box);
 	put_notice(c, box);
 	buf_init(&b, FRONT_JSON_MAX);
@@ -248,11 +245,8 @@ static void on_network(
 {
 	struct call *c = arg;
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	put_notice(c, box);
 	call_empty(c, 204);
 }

@@ -41,11 +41,8 @@ static void on_metrics(void *arg, const struct hub_fail *fail, const struct hub_
 	own_buf struct buf b = { 0 };
 	uint64_t tenths;
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	tenths = known(s->cpu_milli) / (box->cpu_count ? box->cpu_count : 1);
 	buf_init(&b, FRONT_JSON_MAX);
 	json_open(&b, NULL);

@@ -145,11 +145,8 @@ static void on_metrics(void *arg, const struct hub_fail *fail, const struct hub_
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	buf_init(&b, FRONT_JSON_MAX);
 	json_array(&b, NULL);
 	for (unsigned i = 0; i < count; i++)

@@ -42,11 +42,8 @@ static void on_snapshot(void *arg, const struct hub_fail *fail, const struct hub
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	buf_init(&b, FRONT_JSON_MAX);
 	put_snapshot(&b, snap);
 	call_json(c, 201, &b);
@@ -126,11 +123,8 @@ static void on_forked(
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	buf_init(&b, FRONT_LISTING_MAX);
 	buf_add_str(&b, "[");
 	for (unsigned i = 0; i < count; i++) {

@@ -189,11 +189,8 @@ static void on_created(
 {
 	struct call *c = arg;
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	self_write(c->front, &c->who, box);
 	send_box(c, 201, box);
 }
@@ -263,11 +260,8 @@ static void on_usage(void *arg, const struct hub_fail *fail, const struct hub_bo
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	buf_init(&b, FRONT_JSON_MAX);
 	json_open(&b, NULL);
 	json_array(&b, "samples");
@@ -346,10 +340,7 @@ static void on_changed(
 {
 	struct call *c = arg;
 
-	c->verb = NULL;
-	if (fail)
-		call_fail_hub(c, fail);
-	else
+	if (!call_verb_failed(c, fail))
 		send_box(c, 200, box);
 }
 

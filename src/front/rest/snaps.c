@@ -39,11 +39,8 @@ static void on_snapshot(void *arg, const struct hub_fail *fail, const struct hub
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	buf_init(&b, FRONT_JSON_MAX);
 	put_snap(&b, snap);
 	call_json(c, 201, &b);
@@ -103,11 +100,8 @@ static void on_forked(
 	struct call *c = arg;
 	own_buf struct buf b = { 0 };
 
-	c->verb = NULL;
-	if (fail) {
-		call_fail_hub(c, fail);
+	if (call_verb_failed(c, fail))
 		return;
-	}
 	buf_init(&b, FRONT_LISTING_MAX);
 	json_open(&b, NULL);
 	json_array(&b, "forks");
