@@ -85,13 +85,26 @@ static int print_json(const struct jin *v)
 	return puts(text ? text : "null") < 0 ? -EIO : 0;
 }
 
+/* What was made: its id, or all about it. */
+static int print_made(const struct line *l, const struct jin *answer, struct err *e)
+{
+	const char *id = "";
+	int r = jin_need_str(answer, "id", &id, e);
+
+	if (r < 0)
+		return r;
+	if (l->json)
+		return print_json(answer);
+	puts(id);
+	return 0;
+}
+
 /* --- snapshot --- */
 
 static int take(struct client *c, const struct line *l, struct err *e)
 {
 	own_jin struct jin *answer = NULL;
 	own_buf struct buf body = { 0 };
-	const char *id = "";
 	char path[200];
 	int r = client_path(path, sizeof(path), l->words[0], "/snapshots", e);
 
@@ -102,14 +115,7 @@ static int take(struct client *c, const struct line *l, struct err *e)
 	json_close(&body);
 	if (r == 0)
 		r = client_call(c, "POST", path, &body, &answer, e);
-	if (r == 0)
-		r = jin_need_str(answer, "id", &id, e);
-	if (r < 0)
-		return r;
-	if (l->json)
-		return print_json(answer);
-	puts(id);
-	return 0;
+	return r < 0 ? r : print_made(l, answer, e);
 }
 
 static int print_rows(const struct jin *list, struct err *e)
@@ -193,7 +199,6 @@ static int restore(struct client *c, const struct line *l, struct err *e)
 {
 	own_jin struct jin *answer = NULL;
 	own_buf struct buf body = { 0 };
-	const char *id = "";
 	int r;
 
 	buf_init(&body, 4096);
@@ -203,14 +208,7 @@ static int restore(struct client *c, const struct line *l, struct err *e)
 		json_u64(&body, "timeout_ms", l->timeout_ms);
 	json_close(&body);
 	r = client_call(c, "POST", "/ward/v1/sandboxes", &body, &answer, e);
-	if (r == 0)
-		r = jin_need_str(answer, "id", &id, e);
-	if (r < 0)
-		return r;
-	if (l->json)
-		return print_json(answer);
-	puts(id);
-	return 0;
+	return r < 0 ? r : print_made(l, answer, e);
 }
 
 /* --- fork --- */
