@@ -274,7 +274,7 @@ def same(ward, name, script):
     """Fails with both outputs when they differ."""
     for program in NEEDS.get(name, ()):
         if not shutil.which(program, path=PATH):
-            pytest.skip(f"{program} is not in {PATH}")
+            pytest.skip(f"{program} is not in {PATH}, which is all that a sandbox of the host template sees; Debian's nodejs and npm would be")
     want = native(script)
     assert want.stdout and want.stderr == "", f"{name} outside: {want.stdout}{want.stderr}"
     got = inside(ward, script, *OPTIONS.get(name, ()))

@@ -258,6 +258,13 @@ static void hostile(void **state)
 
 static int kvm = -1;
 
+static bool no_kvm(void)
+{
+	if (kvm < 0)
+		printf("skipped: /dev/kvm cannot be opened here, and a guest needs it\n");
+	return kvm < 0;
+}
+
 struct taken {
 	struct machine *m;
 	struct vwalk state;
@@ -374,8 +381,7 @@ static void two_from_one(void **state)
 	pthread_t thread;
 
 	(void)state;
-	if (kvm < 0) {
-		printf("skipped: /dev/kvm: %s\n", strerror(errno));
+	if (no_kvm()) {
 		free(rng);
 		close(fd);
 		skip();
@@ -500,7 +506,7 @@ static void steered(void **state)
 	bool gives_back;
 
 	(void)state;
-	if (kvm < 0) {
+	if (no_kvm()) {
 		free(rng);
 		files_done(&files);
 		files_done(&more);
