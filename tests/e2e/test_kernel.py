@@ -106,7 +106,14 @@ def test_few_calls_of_the_host(ward):
     assert 0 < tier["guest_calls"] <= 24 and 0 < tier["kernel_calls"] <= 96
 
 
-def test_the_wall_is_there(ward):
+def end(ward, process):
+    """As if it had crashed; what it had is swept."""
+    process.kill()
+    process.wait()
+    assert ward("gc").returncode == 0
+
+
+def test_the_wall_is_there(ward, leaks):
     """What the kernel process and a guest process are, seen from the host."""
     process = ward.start(*KERNEL, "--", "sleep", "30")
     try:
@@ -122,8 +129,7 @@ def test_the_wall_is_there(ward):
             assert os.listdir(f"/proc/{pid}/root/") == [], f"{pid} sees files"
         assert re.search(r"^Seccomp:\s+2$", pathlib.Path(f"/proc/{kernel[0]}/status").read_text(), re.M)
     finally:
-        process.kill()
-        process.wait()
+        end(ward, process)
 
 
 def test_a_crash_is_reported_and_ends_the_sandbox(ward, tmp_path):
@@ -207,14 +213,13 @@ def inside(ward, *command, options=()):
     try:
         yield process, first_process(process)
     finally:
-        process.kill()
-        process.wait()
+        end(ward, process)
 
 
 SEED = os.environ.get("WARD_FUZZ_SEED", "1")
 
 
-def test_random_calls(ward):
+def test_random_calls(ward, leaks):
     """Nothing that processes do with random calls is left in the kernel process when they are gone."""
     rounds = int(os.environ.get("WARD_FUZZ_ROUNDS", "3"))
     with inside(ward, "/k/kernel_fuzz", "4", "400", str(rounds), SEED) as (process, kernel):
@@ -242,7 +247,7 @@ EXHAUSTED = {
 
 
 @pytest.mark.slow
-def test_tables_that_are_full(ward):
+def test_tables_that_are_full(ward, leaks):
     """Everything that the kernel process keeps for guests has an end, and is given back."""
     with inside(ward, "/k/kernel_exhaust") as (process, kernel):
         got, peak = {}, 0
