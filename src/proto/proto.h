@@ -41,7 +41,9 @@ enum {
 	START_NULL_STDIN = 16, /* pipes: stdin is /dev/null */
 	START_HOME = 32,       /* without CWD: in the user's home, or "/" when there is none */
 
-	OPENED_FD = 1, /* OPENED: a descriptor came with the frame */
+	OPENED_FD = 1,    /* OPENED: a descriptor came with the frame */
+	OPENED_PTY = 2,   /* OPENED of ADOPT, ATTACH: it has a terminal */
+	OPENED_STDIN = 4, /* OPENED of ADOPT: its stdin is open */
 
 	SIGNAL_GROUP = 1, /* to the process group that the process leads */
 
