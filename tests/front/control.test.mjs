@@ -177,6 +177,7 @@ test('pause and resume', async () => {
     assert.equal(await sandbox.pause(), false)
     assert.equal((await sandbox.getInfo()).state, 'paused')
     assert.equal(await sandbox.isRunning(), false)
+    assert.equal((await raw('GET', '/health', { headers: toPort(sandbox, 49999) })).status, 502)
     await assert.rejects(sandbox.commands.run('true'))
     await assert.rejects(sandbox.setTimeout(10_000), NotFoundError)
     const again = await sandbox.connect({ timeoutMs: 60_000 })
