@@ -128,7 +128,8 @@ void host_set_cpus(struct task *t);
 /* set_robust_list's address of a live task; 0: none. */
 uint64_t host_robust_list(struct task *t);
 extern const struct mm_ops host_mm_ops;
-int shim_slot_alloc(struct mm *mm, uint64_t *ret);
+/* One for a new thread in the memory of @t, which is in a call. */
+int shim_slot_alloc(struct task *t, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */

@@ -182,14 +182,19 @@ static ssize_t host_mm_write(struct mm *mm, uint64_t dst, const void *src, size_
 
 const struct mm_ops host_mm_ops = { host_mm_read, host_mm_write };
 
-/* Slot 0 is the first thread's; the rest are handed out as threads come. */
-int shim_slot_alloc(struct mm *mm, uint64_t *ret)
+/* The first thread has one: slot 0, or in a forked child that of the thread which forked. The rest
+ * are handed out as threads come. */
+int shim_slot_alloc(struct task *t, uint64_t *ret)
 {
+	struct mm *mm = t->mm;
+
 	if (!mm->slots) {
+		uint64_t own = (t->host->slot - SLOT_BASE) / SLOT_SIZE;
+
 		mm->slots = calloc(SLOT_COUNT, 1);
 		if (!mm->slots)
 			return -ENOMEM;
-		mm->slots[0] = 1;
+		mm->slots[own < SLOT_COUNT ? own : 0] = 1;
 	}
 	for (unsigned n = 0; n < SLOT_COUNT; n++) {
 		unsigned i = (mm->slot_next + n) % SLOT_COUNT;
