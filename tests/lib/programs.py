@@ -32,7 +32,8 @@ QUICK = {
         diff <(printf 'a\nb\n') <(printf 'a\nc\n') || true; mapfile -t a < <(seq 5); echo ${#a[@]} ${a[4]}
         trap 'echo bye' EXIT; (exit 3) || echo $?; set -o pipefail; false | true || echo pipe; ulimit -n 64; ulimit -n
         exec 9<>f; echo x >&9; cat f; f() { local v=$1; ((v > 0)) || { echo 0; return; }; f $((v - 1)); }; f 50
-        coproc cat; echo hello >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo $l; exec {COPROC[1]}>&-; wait; echo waited""",
+        coproc cat; echo hello >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo $l; exec {COPROC[1]}>&-; wait; echo waited
+        (ulimit -v 300000; python3 -c 'bytearray(10 << 20)' && python3 -c 'bytearray(999 << 20)' 2>&1 | tail -1)""",
     "coreutils": r"""
         set -e; mkdir -p a/b/c; for i in $(seq 30); do echo line $i > a/b/f$i; done; cp -a a z; ln -s ../a/b/f1 z/l; ln z/b/f2 z/h
         find z -type f | sort | sha256sum; cat z/b/* 2>/dev/null | sort | uniq | wc -lc; ls -1 z | tr '\n' ' '

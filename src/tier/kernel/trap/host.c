@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -226,6 +227,19 @@ void host_set_cpus(struct task *t)
 	/* The host may have given the sandbox fewer: then it says no, and nothing changes. */
 	if (any && t->host && t->host->tid > 1)
 		syscall(SYS_sched_setaffinity, t->host->tid, sizeof(t->cpus), t->cpus);
+}
+
+void host_set_limit(struct proc *p, int what, uint64_t stack)
+{
+	uint64_t most = p->limits[what].rlim_cur, ours = SHIM_OURS + stack;
+	struct rlimit l;
+
+	if (!p->host || p->host->pid <= 1 || prlimit(p->host->pid, what, NULL, &l) < 0)
+		return;
+	/* The host's own limit, if it has one, stays. */
+	l.rlim_cur =
+		most > RLIM_INFINITY - ours || most + ours > l.rlim_max ? l.rlim_max : most + ours;
+	prlimit(p->host->pid, what, &l, NULL);
 }
 
 uint64_t host_robust_list(struct task *t)
