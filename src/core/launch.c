@@ -252,6 +252,11 @@ static int check_machine(const struct launch *l, struct err *e)
 			"--io-rate is for the disk of a virtual machine, and this is the %s tier: "
 			"add --tier vm",
 			wall_name(l->plan.wall));
+	if (l->plan.wall != WALL_VM && (l->req->limits.net_bytes_s || l->req->limits.boot_ms))
+		return err_say(e, EINVAL,
+			"--net-rate and --boot-timeout are for a virtual machine, and this is the "
+			"%s tier: add --tier vm",
+			wall_name(l->plan.wall));
 	return 0;
 }
 

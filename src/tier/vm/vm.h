@@ -16,6 +16,7 @@ enum {
 	VM_CID = 3,
 	VM_MOUNTS_MAX = 8,            /* each is a disk */
 	VM_CPUS_MAX = 8,              /* when nobody says how many */
+	VM_BOOT_MS = 240 * 1000,      /* from the first instruction to the agent's call */
 	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
 	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
 	VM_CONTROL_ROOM = 2 << 20,    /* bytes of a snapshot on their way to ward */
