@@ -348,6 +348,14 @@ static int set_tap(struct run_words *w, const char *value, struct err *e)
 }
 
 /* It goes to the guest as it is, so it is checked here. */
+static int set_vsock(struct run_words *w, const char *value, struct err *e)
+{
+	if (value[0] != '/' || strlen(value) > VSOCK_PATH_MAX)
+		return bad_value("vsock", value, "an absolute path of at most 107 bytes", e);
+	w->req.vsock = value;
+	return 0;
+}
+
 static bool is_tap_addr(const char *value)
 {
 	char text[64], *rest = text, *addr, *bits;
@@ -486,6 +494,7 @@ static const struct {
 	{ "net", 0, false, set_net },
 	{ "tap", 0, false, set_tap },
 	{ "tap-addr", 0, false, set_tap_addr },
+	{ "vsock", 0, false, set_vsock },
 	{ "json", 0, false, set_json },
 	{ "tty", 't', true, set_tty },
 	{ "keep", 0, true, set_keep },

@@ -75,6 +75,8 @@ static void add_grants(struct buf *b, const struct plan *p)
 	json_str(b, "net", net_names[p->net]);
 	if (p->tap)
 		json_str(b, "tap", p->tap);
+	if (p->vsock)
+		json_str(b, "vsock", p->vsock);
 	json_array(b, "mounts");
 	for (unsigned i = 0; i < p->mount_count; i++) {
 		json_open(b, NULL);

@@ -91,6 +91,7 @@ struct plan {
 	/* vm tier: the host's end of its network card, and "A.B.C.D/N[,GATEWAY]" inside. Or NULL.
 	 */
 	const char *tap, *tap_addr;
+	const char *vsock;        /* vm tier: where its vsock is to be reached; or NULL */
 	const char *cpu_template; /* vm tier: which features its CPUs have; NULL: all */
 
 	const char *const *argv; /* NULL-terminated */

@@ -59,6 +59,7 @@ BAD = [
     ("--io-rate", "", "BYTES"), ("--io-rate", "1K", "BYTES"), ("--io-rate", "10M:", "BYTES"), ("--io-rate", "10M:5", "BYTES"),
     ("--io-rate", ":500", "BYTES"), ("--io-rate", "10M:500:1", "BYTES"),
     ("--net-rate", "", "FRAMES"), ("--net-rate", "1K", "FRAMES"), ("--net-rate", "10M:5", "FRAMES"),
+    ("--vsock", "", "absolute path"), ("--vsock", "x", "absolute path"), ("--vsock", "/" + "x" * 107, "absolute path"),
     ("--boot-timeout", "", "1s to 1h"), ("--boot-timeout", "0s", "1s to 1h"), ("--boot-timeout", "2h", "1s to 1h"),
     ("--tap", "", "a tap that is there"), ("--tap", "sixteen-letters-", "a tap that is there"), ("--tap", "a/b", "a tap that is there"),
     ("--tap-addr", "10.0.0.1", "A.B.C.D/N"), ("--tap-addr", "10.0.0.1/32", "A.B.C.D/N"), ("--tap-addr", "10.0.0.300/24", "A.B.C.D/N"),

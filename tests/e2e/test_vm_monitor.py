@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import stat
 import struct
 import time
 
@@ -153,3 +155,32 @@ def test_a_guest_that_hangs_is_ended(ward, state, tmp_path, leaks):
     assert "did not come up within 1 s (--boot-timeout); console: (nothing)" in done.stderr
     told = json.loads(report.read_text())
     assert told["cause"] == "setup-failed" and told["step"] == "agent" and told["limits"]["boot_ms"] == 1000
+
+
+def test_a_socket_to_the_guest(ward, state, tmp_path, leaks):
+    """--vsock: there while the machine is, for its owner alone, and closed to who says nothing that makes sense."""
+    guest(state, RUNS_ON)
+    path = str(tmp_path / "u")
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(path)  # what somebody left behind
+    stale.close()
+    process = ward.start(*vm(tmp_path), "--vsock", path, "--", "true")
+    monitor = child_in_jail(process)
+    try:
+        assert monitor, "no monitor came up"
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            client.connect(path)
+            client.sendall(b"CONNECT me\n")
+            assert client.recv(16) == b""
+        again = ward(*vm(tmp_path / "b"), "--vsock", path, "--", "true")
+        assert again.returncode == 125 and "--vsock" in again.stderr and "in use" in again.stderr
+        assert os.path.exists(path)
+    finally:
+        if monitor:
+            os.kill(monitor, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait(timeout=60)
+    assert not os.path.exists(path)

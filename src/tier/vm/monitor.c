@@ -227,6 +227,8 @@ static void make_machine(struct monitor *m)
 	add_device(m, &m->rng.dev);
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
+	if (m->v->vsock.fd >= 0)
+		must(m, vsock_listen(&m->vsock, m->v->vsock.fd, &e), &e);
 	add_device(m, &m->vsock.dev);
 	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
 	add_device(m, &m->balloon.dev);
@@ -387,9 +389,9 @@ static int by_number(const void *a, const void *b)
 /* A clone has all that ward had open; of that it keeps what a machine is made of. */
 static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
 {
-	int keep[11 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
-		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1 };
-	unsigned n = 11, next = STDERR_FILENO + 1;
+	int keep[12 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
+		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1, v->vsock.fd };
+	unsigned n = 12, next = STDERR_FILENO + 1;
 	struct err e = { 0 };
 
 	if (v->box.plan->from) {
