@@ -228,3 +228,33 @@ CASE(a_hundred)
 		pthread_join(t[i], NULL);
 	printf("%d %d\n", n, shared);
 }
+
+/* A process that begins with another thread than its parent's first. */
+static void *forks(void *arg)
+{
+	for (int i = 0; i < 2; i++) {
+		pid_t p = fork();
+
+		if (p == 0) {
+			pthread_t t[3];
+
+			for (int n = 0; n < 3; n++)
+				NEED(pthread_create(&t[n], NULL, adds, NULL) ? -1 : 0);
+			for (int n = 0; n < 3; n++)
+				pthread_join(t[n], NULL);
+			_exit(shared == 6000 ? 0 : 1);
+		}
+		printf("child: %d\n", io_reap(p));
+	}
+	return arg;
+}
+
+CASE(threads_of_a_threads_child)
+{
+	pthread_t t[2];
+
+	for (int i = 0; i < 2; i++) {
+		NEED(pthread_create(&t[i], NULL, forks, NULL) ? -1 : 0);
+		pthread_join(t[i], NULL);
+	}
+}

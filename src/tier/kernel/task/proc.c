@@ -129,7 +129,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->refs = 1;
 	mm->host_pid = 0;
 	mm->slots = NULL;
-	mm->slot_next = 0;
+	mm->slot_next = mm->slot_first = 0;
 	mm->locks = NULL; /* a child's memory is not locked */
 	mm->lock_count = 0;
 	mm->lock_future = false;

@@ -66,13 +66,13 @@ struct mm {
 		uint64_t from, to;
 	} * locks; /* mm/lock.c */
 	unsigned lock_count;
-	bool lock_future; /* mlockall: all that comes, too */
-	uint8_t *slots;   /* the engine's: one byte per slot of the shim */
-	unsigned slot_next;
-	struct place *place; /* the engine's: call sites, or NULL */
-	bool place_off;      /* the table is not there: the program has something else there */
-	bool place_shut;     /* a filter inside is to see every call: no more answers */
-	bool place_many;     /* has had threads: no more answers by path */
+	bool lock_future;               /* mlockall: all that comes, too */
+	uint8_t *slots;                 /* the engine's: one byte per slot of the shim */
+	unsigned slot_next, slot_first; /* first: of the thread that the memory began with */
+	struct place *place;            /* the engine's: call sites, or NULL */
+	bool place_off;  /* the table is not there: the program has something else there */
+	bool place_shut; /* a filter inside is to see every call: no more answers */
+	bool place_many; /* has had threads: no more answers by path */
 };
 
 /* One system call in flight: see task/wait.h. */

@@ -128,6 +128,7 @@ void host_set_cpus(struct task *t);
 /* set_robust_list's address of a live task; 0: none. */
 uint64_t host_robust_list(struct task *t);
 extern const struct mm_ops host_mm_ops;
+void shim_slot_begin(struct mm *mm, uint64_t slot); /* a process begins with this one */
 int shim_slot_alloc(struct mm *mm, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);
 

@@ -182,14 +182,30 @@ static ssize_t host_mm_write(struct mm *mm, uint64_t dst, const void *src, size_
 
 const struct mm_ops host_mm_ops = { host_mm_read, host_mm_write };
 
-/* Slot 0 is the first thread's; the rest are handed out as threads come. */
+static unsigned slot_index(uint64_t slot)
+{
+	uint64_t i = (slot - SLOT_BASE) / SLOT_SIZE;
+
+	return i < SLOT_COUNT ? (unsigned)i : SLOT_COUNT;
+}
+
+void shim_slot_begin(struct mm *mm, uint64_t slot)
+{
+	unsigned i = slot_index(slot);
+
+	if (!mm->slots && i < SLOT_COUNT)
+		mm->slot_first = i;
+}
+
+/* One is the first thread's: 0 after exec, its parent's after fork. The rest are handed out as
+ * threads come. */
 int shim_slot_alloc(struct mm *mm, uint64_t *ret)
 {
 	if (!mm->slots) {
 		mm->slots = calloc(SLOT_COUNT, 1);
 		if (!mm->slots)
 			return -ENOMEM;
-		mm->slots[0] = 1;
+		mm->slots[mm->slot_first] = 1;
 	}
 	for (unsigned n = 0; n < SLOT_COUNT; n++) {
 		unsigned i = (mm->slot_next + n) % SLOT_COUNT;
@@ -206,7 +222,7 @@ int shim_slot_alloc(struct mm *mm, uint64_t *ret)
 
 void shim_slot_free(struct mm *mm, uint64_t slot)
 {
-	uint64_t i = (slot - SLOT_BASE) / SLOT_SIZE;
+	unsigned i = slot_index(slot);
 
 	if (mm->slots && i < SLOT_COUNT)
 		mm->slots[i] = 0;
