@@ -152,14 +152,14 @@ static void close_all(const int *fds, unsigned count)
 }
 
 /* Our ends of three pipes into @s, the command's into @theirs. */
-static int open_pipes(struct stream *s, uint16_t flags, int theirs[STDIO])
+static int open_pipes(struct agent *a, struct stream *s, uint16_t flags, int theirs[STDIO])
 {
-	int p[2];
+	int p[2], r;
 
 	if (flags & START_NULL_STDIN) {
-		theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		theirs[0] = spare_null(a);
 		if (theirs[0] < 0)
-			return -errno;
+			return theirs[0];
 	} else {
 		if (pipe2(p, O_CLOEXEC) < 0)
 			return -errno;
@@ -171,13 +171,15 @@ static int open_pipes(struct stream *s, uint16_t flags, int theirs[STDIO])
 			return -errno;
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		if (pipe2(p, O_CLOEXEC) < 0)
-			return -errno;
+		r = spare_pipe(a, p);
+		if (r < 0)
+			return r;
 		s->out[i].fd = p[0];
 		s->out[i].open = true;
 		theirs[1 + i] = p[1];
 	}
-	return pending_init(s);
+	/* Without a stdin nothing is ever pending. */
+	return flags & START_NULL_STDIN ? 0 : pending_init(s);
 }
 
 static int open_pty(
@@ -250,7 +252,7 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 	else if (sp.tty)
 		pid = open_pty(s, st, who, sp.fds);
 	else
-		pid = open_pipes(s, st->flags, sp.fds);
+		pid = open_pipes(a, s, st->flags, sp.fds);
 	sp.step = START_STEP_SETUP;
 	keeper_enter(a);
 	if (pid == 0)

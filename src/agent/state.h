@@ -126,6 +126,11 @@ struct parts {
 	bool active;
 };
 
+/* Descriptors of the next command; -1: none. */
+struct spare {
+	int null, pipes[2][2];
+};
+
 struct agent {
 	/* Its upper end lies beside what every run touches. */
 	uint8_t child_stack[CHILD_STACK] __attribute__((aligned(16)));
@@ -143,6 +148,8 @@ struct agent {
 	bool closing, killed;  /* SHUTDOWN */
 	bool outside;          /* of the cgroup that a snapshot freezes: see keeper_enter() */
 	struct keeper *keeper; /* NULL: this is no machine */
+	bool stays;            /* the client asks for more than one command */
+	struct spare spare;
 	int status;
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
 	uint64_t wake_ns;    /* the next time to look even if nothing happens; 0: none */
@@ -226,6 +233,12 @@ int out_can_give(struct agent *a, struct err *e);
 void out_give(struct agent *a, const struct msg *m, int fd);
 void out_flush(struct agent *a);      /* as much as the channel takes */
 void out_flush_wait(struct agent *a); /* all of it, or until the client is gone */
+
+/* spare.c */
+void spare_init(struct spare *sp);
+int spare_null(struct agent *a); /* a descriptor, or -errno */
+int spare_pipe(struct agent *a, int ret[2]);
+void spare_make(struct agent *a); /* unless they are there, or a command runs */
 
 /* relay.c */
 int pending_init(struct stream *s);

@@ -198,7 +198,6 @@ void pool_claimed(struct sandbox *sb)
 	p->ready--;
 	p->used_ms = loop_now_ms(sb->hub->loop);
 	count(p, (struct db_pool){ .hits = 1 });
-	pool_tend(sb->hub);
 }
 
 void pool_missed(struct hub *hub, const char *template)

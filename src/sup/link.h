@@ -97,6 +97,8 @@ void link_work(struct link *l, short revents);
 /* The last state that came; NULL before the first. */
 const struct link_status *link_status(const struct link *l);
 unsigned link_call_count(const struct link *l);
+/* 0: the kernel has taken all that was sent. 1: some of it waits. -ENOTCONN: nobody will get it. */
+int link_unsent(const struct link *l);
 
 /* --- Starting one ----------------------------------------------------------------------------- */
 

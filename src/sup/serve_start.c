@@ -196,6 +196,7 @@ static void start_on(struct serve *s, const struct frame *f, const struct ctl_fi
 			s->keep_ns = p->kill_ns;
 	}
 	s->started++;
+	s->held = s->bound_now; /* the daemon is not woken for the one, and again for the other */
 	note_start(s, st, p->label);
 	c = call_open(s, f, CALL_OUTPUT);
 	if (c)
