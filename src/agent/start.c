@@ -22,7 +22,7 @@
 
 enum {
 	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN |
-		      START_HOME,
+		      START_HOME | START_DRAIN,
 	EXTRA_STRINGS = 8, /* the free slot, two NULLs, HOME, USER, LOGNAME */
 };
 
@@ -246,6 +246,7 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 
 	s->proc.last = st->flags & START_LAST;
 	s->proc.fds = st->flags & START_STDIO_FDS;
+	s->proc.drain = st->flags & START_DRAIN;
 	if (s->proc.fds)
 		memcpy(sp.fds, passed->fds, sizeof(sp.fds));
 	else if (sp.tty)
@@ -281,6 +282,23 @@ static bool is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* From a directory that is told from home. Apart, for its page of stack. */
+static __attribute__((noinline)) void run_at_home(struct agent *a, struct start *st,
+	const struct identity *who, struct stream *s, const struct passed *passed)
+{
+	char room[WARD_PATH_MAX];
+	int r = path_at_home(st->cwd, who->home, room);
+
+	if (r < 0) {
+		close_all(passed->fds, passed->count);
+		stream_close(a, s);
+		fail_with(a, st, START_STEP_CWD, -r);
+		return;
+	}
+	st->cwd = room;
+	run(a, st, who, s, passed);
+}
+
 /* Opens the stream and runs; takes @passed. Negative: dispatch answers with @e. */
 static int begin(struct agent *a, struct start *st, const struct passed *passed, struct err *e)
 {
@@ -304,7 +322,10 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 		start_failed(a, st, START_STEP_SETUP, e->code, e->msg);
 		return 0;
 	}
-	run(a, st, st->user ? &who : NULL, s, passed);
+	if ((st->flags & START_HOME) && st->cwd[0] != '/')
+		run_at_home(a, st, &who, s, passed);
+	else
+		run(a, st, st->user ? &who : NULL, s, passed);
 	return 0;
 }
 
@@ -321,6 +342,9 @@ static int check_start(
 		return err_say(e, EINVAL, "a terminal is also stdin");
 	if ((st->flags & START_HOME) && !st->user)
 		return err_say(e, EINVAL, "START in a home needs a USER");
+	if ((st->flags & START_DRAIN) && (st->flags & (START_PTY | START_STDIO_FDS | START_LAST)))
+		return err_say(
+			e, EINVAL, "only pipes of a command that is not the last are drained");
 	if (passed->count != ((st->flags & START_STDIO_FDS) ? STDIO : 0))
 		return err_say(e, EINVAL, "%u descriptors came with START", passed->count);
 	return 0;

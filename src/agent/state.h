@@ -79,6 +79,7 @@ struct pending {
 struct process {
 	pid_t pid;
 	bool pty, fds, last, exited;
+	bool drain; /* after exit: output is waited for without a limit */
 	int status;
 	struct rusage used;
 	uint64_t deadline_ns; /* after exit: when to stop waiting for output */
@@ -293,6 +294,8 @@ void put_full(struct agent *a, struct msg *m, const char *path, const struct sta
 int user_known(struct agent *a, const char *text, struct identity *ret, struct err *e);
 /* Does what META says, if it is there. */
 int meta_set(int fd, const struct values *v, struct err *e);
+/* @text as whoever lives in @home means it: "~", "" and relative ones are there. */
+int path_at_home(const char *text, const char *home, char out[WARD_PATH_MAX]);
 /* The path that @tag means: as it is, or with FILE_HOME as USER means it, in @room. */
 int path_of_user(struct agent *a, const struct request *q, enum proto_tag tag,
 	char room[WARD_PATH_MAX], const char **ret, struct err *e);

@@ -204,7 +204,7 @@ struct link_handler {
 
 /* A process belongs to the sandbox, not to the call: it goes on when the call is dropped. */
 struct link_start {
-	uint16_t flags;          /* START_PTY, START_NULL_STDIN */
+	uint16_t flags;          /* START_PTY, START_NULL_STDIN, START_DRAIN */
 	const char *const *argv; /* NULL-terminated, at least one */
 	const char *const *env;  /* over the sandbox's own; NULL: none */
 	const char *cwd;         /* NULL: the sandbox's workdir, else the user's home */

@@ -93,7 +93,7 @@ static int check_start(const struct link_start *s, size_t size, size_t count, st
 {
 	if (!s->argv || !s->argv[0])
 		return err_say(e, EINVAL, "no command to start");
-	if (s->flags & ~(START_PTY | START_NULL_STDIN))
+	if (s->flags & ~(START_PTY | START_NULL_STDIN | START_DRAIN))
 		return err_say(e, EINVAL, "flags %#x", s->flags);
 	if (s->tag && (!*s->tag || strlen(s->tag) > LABEL_MAX))
 		return err_say(e, EINVAL, "a tag has 1 to %d bytes", LABEL_MAX);
