@@ -154,7 +154,9 @@ struct agent {
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
 	uint64_t adopt_ns; /* until then processes without a client wait for one; 0: not any more */
 	uint64_t wake_ns;  /* the next time to look even if nothing happens; 0: none */
-	unsigned turn, top; /* streams in use are below @top */
+	uint32_t got;      /* bytes of the last receive */
+	unsigned bulk_turns; /* receives without a ppoll before them */
+	unsigned turn, top;  /* streams in use are below @top */
 	unsigned poll_count;
 	unsigned passed_count;
 	struct passed passed[PASSED_MAX];
