@@ -220,8 +220,8 @@ struct hub {
 	struct loop_later tell;
 	unsigned calls;
 
-	struct event_slot *events; /* HUB_EVENTS_KEPT */
-	uint64_t event_seq;
+	struct event_slot *events;       /* HUB_EVENTS_KEPT */
+	uint64_t event_first, event_seq; /* the one before the first, and the last */
 	struct hub_events *subscribers;
 
 	struct counters n;
