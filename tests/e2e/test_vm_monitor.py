@@ -64,6 +64,15 @@ def test_a_guest_runs_behind_the_filter(ward, state, tmp_path, leaks):
     assert "the guest switched itself off" in done.stderr and "console: hi" in done.stderr
 
 
+def test_a_state_directory_with_blanks(ward, state, tmp_path, leaks):
+    blanks = state / "with some  blanks"
+    guest(blanks, SAYS_HI)
+    words = vm(tmp_path / "tem plate")
+    done = ward("--state-dir", blanks, *words, "--", "true")
+    assert "the guest switched itself off" in done.stderr
+    assert len(list((blanks / "images").glob("*.ext4"))) == 1
+
+
 @pytest.fixture
 def monitor(ward, state, tmp_path, leaks):
     """A monitor whose guest runs on and never calls; its first process id, and what ward had open beside."""
