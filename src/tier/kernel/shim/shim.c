@@ -13,7 +13,8 @@
 
 #include "tier/kernel/shim/shim.h"
 
-enum { ENOSYS_ = 38, FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
+enum { ESRCH_ = 3, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
+enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
 
 struct mcontext {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
@@ -773,8 +774,19 @@ static void make_blank(uint64_t sock, const uint64_t *prog)
 		send_blank(sock, 0, (int32_t)pid);
 		return;
 	}
-	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0)
-		call6(SYS_futex, (uint64_t)&w->listener, FUTEX_WAIT_, 0, 0, 0, 0);
+	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0) {
+		uint64_t look[2] = { 0, 100000000 };
+
+		if (call6(SYS_futex, (uint64_t)&w->listener, FUTEX_WAIT_, 0, (uint64_t)look, 0,
+			    0) != -ETIMEDOUT_)
+			continue;
+		/* Killed on its way, by a host that has no memory: nobody else would tell. */
+		if (call3(SYS_tgkill, pid, pid, 0) == -ESRCH_ &&
+			!__atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) {
+			send_blank(sock, 0, -EAGAIN_);
+			return;
+		}
+	}
 	if (got & 0x80000000U) {
 		send_blank(sock, 0, -(int32_t)(got & 0x7fffffff));
 		return;
