@@ -3,8 +3,8 @@
  * sup/serve_ctl.c - requests that a supervisor answers itself.
  *
  * Owns:  the table of them, and the defaults of processes.
- * Rules: each gets exactly one final frame, at once. What the kernel refuses is an ERROR with the
- *        kernel's errno and changes nothing that was not told.
+ * Rules: each gets exactly one final frame, at once (SNAPSHOT: when it is done). What the kernel
+ *        refuses is an ERROR with the kernel's errno and changes nothing that was not told.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -255,9 +255,14 @@ static int on_snapshot(
 	struct snap into = { state, memory, disk };
 
 	(void)v;
+	(void)e;
 	if (state < 0 || memory < 0 || disk < 0)
 		return -EPROTO;
-	return serve_snapshot(s, &into, f->flags, e);
+	take_fd(&state);
+	take_fd(&memory);
+	take_fd(&disk);
+	still_ask(s, f, &into);
+	return 1;
 }
 
 static int on_resume(
@@ -358,7 +363,7 @@ static int on_started(
 	return 1;
 }
 
-/* Both answer in their own time. */
+/* These answer in their own time. */
 static int on_attach(
 	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
 {

@@ -479,10 +479,17 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 192,
+_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		       offsetof(struct place_answer, path) == 48 &&
+		       offsetof(struct place_answer, data) == 208 &&
+		       offsetof(struct place_signals, known) == 2048 &&
+		       offsetof(struct place_signals, age) == 2112,
 	"as the stubs have it");
 _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
-		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) <= PLACE_AGE,
+		       PLACE_VIEW < PLACE_SIGNALS_AT &&
+		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_AGE &&
+		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
+			       PLACE_BASE + PLACE_SIZE,
 	"one behind the other");
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -490,6 +497,7 @@ _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE
 __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set STATE, " TEXT(PLACE_STATE) "\n"
 	".set ANSWERS, " TEXT(PLACE_ANSWERS_AT) "\n"
+	".set SIGNALS, " TEXT(PLACE_SIGNALS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
 	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
@@ -518,7 +526,8 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov SITES+24(%rcx), %rax\n"
 	"	jmp *%r11\n"
-	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site */
+	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
+	   (words) */
 	"1:	cmpq $0, STATE\n"
 	"	jne place_call\n"
 	"	movl $1, STATE\n"
@@ -528,8 +537,11 @@ __asm__(".text\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
 	"	mov SITES+12(%rcx), %eax\n" /* kind */
-	"	mov %rdi, %r11\n"           /* path */
-	"	xor %edx, %edx\n"           /* what else counts */
+	"	cmp $6, %eax\n"
+	"	je place_signal\n"
+	"	mov %rdx, %rcx\n"
+	"	mov %rdi, %r11\n" /* path */
+	"	xor %edx, %edx\n" /* what else counts */
 	"	cmp $2, %eax\n"
 	"	jb 3f\n"
 	"	cmove %esi, %edx\n"
@@ -539,7 +551,11 @@ __asm__(".text\n"
 	"	mov %rsi, %r11\n"
 	"	cmp $4, %eax\n"
 	"	cmove %r10d, %edx\n"
-	"3:	mov $HASH_START, %eax\n"
+	"	cmova %ecx, %edx\n"
+	"3:	mov STATE+40, %rcx\n"
+	"	mov SITES+8(%rcx), %eax\n" /* nr */
+	"	xor %edx, %eax\n"
+	"	xor $HASH_START, %eax\n"
 	"	xor %esi, %esi\n"
 	"place_touch:\n"
 	"4:	movzbl (%r11,%rsi), %ecx\n"
@@ -554,30 +570,60 @@ __asm__(".text\n"
 	"5:	mov STATE+40, %rcx\n"
 	"	mov SITES+8(%rcx), %ecx\n" /* nr */
 	"	mov %eax, %edi\n"
-	"	shr $24, %edi\n"
-	"	imul $192, %edi, %edi\n"
-	"	add $ANSWERS, %edi\n"
+	"	shr $21, %edi\n"
+	"	imul $352, %edi, %edi\n"
+	"	cmp %eax, ANSWERS+16(%rdi)\n"
+	"	je 2f\n"
+	"	mov %eax, %edi\n"
+	"	shr $21, %edi\n"
+	"	xor $1, %edi\n"
+	"	imul $352, %edi, %edi\n"
+	"2:	add $ANSWERS, %edi\n"
+	"	mov %eax, STATE+56\n"
+	"	mov 40(%rdi), %eax\n" /* its stamp, before anything that is used */
+	"	mov %eax, STATE+48\n"
+	"	test $1, %al\n"
+	"	jnz place_give_up\n"
+	"	mov STATE+56, %eax\n"
+	"	cmp %eax, 16(%rdi)\n"
+	"	jne place_give_up\n"
 	"	cmp %ecx, 8(%rdi)\n"
 	"	jne place_give_up\n"
 	"	cmp %edx, 12(%rdi)\n"
 	"	jne place_give_up\n"
-	"	cmp %eax, 16(%rdi)\n"
-	"	jne place_give_up\n"
 	"	cmp %esi, 20(%rdi)\n"
 	"	jne place_give_up\n"
-	"	mov AGE, %rax\n"
+	"	mov STATE+52, %eax\n"
+	"	cmp %eax, 32(%rdi)\n"
+	"	jne place_give_up\n"
+	"	movzwl 36(%rdi), %ecx\n"
+	"	and $24, %ecx\n"
+	"	mov AGE(%rcx), %rax\n"
 	"	cmp %rax, (%rdi)\n"
 	"	jne place_give_up\n"
 	"6:	test %esi, %esi\n"
 	"	jz 7f\n"
 	"	dec %esi\n"
 	"	movzbl (%r11,%rsi), %eax\n"
-	"	cmp %al, 32(%rdi,%rsi)\n"
+	"	cmp %al, 48(%rdi,%rsi)\n"
 	"	je 6b\n"
 	"	jmp place_give_up\n"
-	"place_touched:\n"
-	"7:	mov 24(%rdi), %rcx\n"
-	"	mov STATE+40, %r11\n"
+	/* What was found goes to the second argument, or the third after a directory. */
+	"7:	mov %rdi, %r11\n"
+	"	movzwl 38(%rdi), %ecx\n"
+	"	shr $3, %ecx\n"
+	"	mov STATE+40, %rdx\n"
+	"	cmpl $3, SITES+12(%rdx)\n"
+	"	mov STATE+16, %rdi\n"
+	"	jb 8f\n"
+	"	mov STATE+24, %rdi\n"
+	"8:	lea 208(%r11), %rsi\n"
+	"	rep movsq\n"
+	"	mov 24(%r11), %rcx\n"
+	"	mov 40(%r11), %eax\n"
+	"	cmp %eax, STATE+48\n"
+	"	jne place_give_up\n"
+	"9:	mov STATE+40, %r11\n"
 	"	mov SITES(%r11), %r11\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
@@ -588,6 +634,30 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov %rcx, %rax\n"
 	"	jmp *%r11\n"
+	/* (signal, new, old, size): only who asks is answered here. */
+	"place_signal:\n"
+	"	test %rsi, %rsi\n"
+	"	jnz place_give_up\n"
+	"	cmp $8, %r10\n"
+	"	jne place_give_up\n"
+	"	lea -1(%rdi), %eax\n"
+	"	cmp $64, %eax\n"
+	"	jae place_give_up\n"
+	"	mov AGE+24, %r11\n"
+	"	cmp %r11, SIGNALS+2112\n"
+	"	jne place_give_up\n"
+	"	cmpb $0, SIGNALS+2048(%rax)\n"
+	"	je place_give_up\n"
+	"	xor %ecx, %ecx\n"
+	"	test %rdx, %rdx\n"
+	"	jz 9b\n"
+	"	shl $5, %eax\n"
+	"	lea SIGNALS(%rax), %rsi\n"
+	"	mov %rdx, %rdi\n"
+	"	mov $4, %ecx\n"
+	"	rep movsq\n"
+	"	jmp 9b\n"
+	"place_touched:\n"
 	"place_give_up:\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"

@@ -63,6 +63,8 @@ static int ops_for(int family, int type, int *protocol, const struct sock_ops **
 		{ AF_INET6, SOCK_STREAM, IPPROTO_TCP, &tcp_ops },
 		{ AF_INET, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
 		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
+		{ AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, &udp_ops },
+		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE, &udp_ops },
 		{ AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, &netlink_ops },
 		{ AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE, &netlink_ops },
 	};
@@ -136,6 +138,8 @@ void sock_unref(struct sock *s)
 	st = s->k->sock;
 	s->refs = 1; /* purging may look at it */
 	sock_purge(s);
+	if (s->cork)
+		skb_free(s->k, s->cork);
 	if (s->hashed)
 		inet_unhash(s);
 	wait_flush(&s->wait);
@@ -253,8 +257,12 @@ static unsigned socket_poll(struct file *f, struct poll_reg *reg)
 
 static uint32_t readable_bytes(const struct sock *s)
 {
-	if (s->type == SOCK_STREAM)
-		return (uint32_t)s->rx_bytes;
+	if (s->type == SOCK_STREAM) {
+		bool mark =
+			s->urg && s->urg_seq >= s->rx_seq && !sock_opt(s, SOL_SOCKET, SO_OOBINLINE);
+
+		return (uint32_t)(mark ? s->urg_seq - s->rx_seq : s->rx_bytes);
+	}
 	return s->rx ? s->rx->len : 0;
 }
 
@@ -276,19 +284,25 @@ static long socket_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t 
 	case SIOCATMARK:
 		if (s->type != SOCK_STREAM || s->family == AF_UNIX)
 			return -ENOTTY;
-		return guest_write_u32(t, GVA(arg), 0);
+		return guest_write_u32(t, GVA(arg), s->urg && s->urg_seq == s->rx_seq);
 	case FIOSETOWN:
 	case SIOCSPGRP: {
-		uint32_t pid;
+		int32_t pid;
 
-		if (guest_read_u32(t, GVA(arg), &pid) < 0)
+		if (guest_read_u32(t, GVA(arg), (uint32_t *)&pid) < 0)
 			return -EFAULT;
-		f->owner_pid = (int32_t)pid;
+		if (pid == INT32_MIN)
+			return -EINVAL;
+		f->owner_type = pid < 0 ? 2 : 1; /* a group, or a process */
+		f->owner_pid = pid < 0 ? -pid : pid;
+		f->owner_uid = t->cred->uid;
+		f->owner_euid = t->cred->euid;
 		return 0;
 	}
 	case FIOGETOWN:
 	case SIOCGPGRP:
-		return guest_write_u32(t, GVA(arg), (uint32_t)f->owner_pid);
+		return guest_write_u32(
+			t, GVA(arg), (uint32_t)(f->owner_type == 2 ? -f->owner_pid : f->owner_pid));
 	default:
 		return sock_ioctl_if(s, t, cmd, arg);
 	}
@@ -344,6 +358,7 @@ static void skb_walk(struct walk *w, struct sock *s, struct skb *b)
 	saddr_walk(w, "src", &b->src);
 	walk_bytes(w, "cred", &b->scm.cred, sizeof(b->scm.cred));
 	walk_bool(w, "has_cred", &b->scm.has_cred);
+	walk_bytes(w, "ip", &b->scm.ip, sizeof(b->scm.ip));
 	for (unsigned i = 0; i < b->scm.count; i++)
 		walk_ref(w, "file", WALK_FILE, (void **)&b->scm.files[i]);
 }
@@ -396,6 +411,25 @@ static void rx_load(struct walk *w, struct sock *s, uint32_t count)
 	}
 }
 
+static void cork_walk(struct walk *w, struct sock *s)
+{
+	uint32_t len = s->cork ? s->cork->len : 0;
+	bool any = s->cork;
+
+	walk_bool(w, "corked", &any);
+	if (!any || w->err)
+		return;
+	walk_count(w, "cork", &len, UINT16_MAX);
+	if (w->mode != WALK_SAVE && !w->err)
+		s->cork = skb_create(len);
+	if (!s->cork)
+		w->err = w->err ? w->err : -ENOMEM;
+	if (w->err)
+		return;
+	s->cork->len = len;
+	skb_walk(w, s, s->cork);
+}
+
 static void sock_walk(struct sock *s, struct walk *w)
 {
 	uint32_t count = s->rx_count;
@@ -428,6 +462,10 @@ static void sock_walk(struct sock *s, struct walk *w)
 	walk_i64(w, "sndtimeo", &s->sndtimeo);
 	walk_u32(w, "opt_count", &s->opt_count);
 	walk_bytes(w, "opts", s->opts, sizeof(s->opts));
+	walk_u64(w, "rx_seq", &s->rx_seq);
+	walk_u64(w, "urg_seq", &s->urg_seq);
+	walk_u32(w, "urg", &s->urg);
+	walk_bytes(w, "urg_byte", &s->urg_byte, sizeof(s->urg_byte));
 	walk_ref(w, "peer", WALK_SOCK, (void **)&s->peer);
 	walk_ref(w, "inode", WALK_INODE, (void **)&s->inode);
 	if (s->opt_count > SOCK_OPTS_MAX)
@@ -437,6 +475,7 @@ static void sock_walk(struct sock *s, struct walk *w)
 		rx_save(w, s);
 	else
 		rx_load(w, s, count);
+	cork_walk(w, s);
 }
 
 static void socket_walk(struct file *f, struct walk *w)

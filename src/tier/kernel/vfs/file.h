@@ -115,6 +115,7 @@ long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos);
 void file_set_async(struct file *f, int fd);
 /* Tells the owner: @events is POLLIN or POLLOUT. */
 void file_signal(struct file *f, unsigned events);
+void file_signal_urgent(struct file *f); /* SIGURG, whatever F_SETSIG said */
 /* Registers @t on @f for @events and blocks: for accept, connect, flock and the like. */
 long file_wait(struct task *t, struct file *f, unsigned events);
 /* The call of @t is about to wait: until it is over fd_get() finds @f under the number by which it
