@@ -133,6 +133,8 @@ def test_the_monitor_sees_nothing(monitor):
     for name in ["mnt", "net", "ipc", "uts", "pid", "cgroup"]:
         assert os.readlink(f"/proc/{monitor}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"), name
     assert os.listdir(f"/proc/{monitor}/root") == []
+    assert open(f"/proc/{monitor}/environ", "rb").read().strip(b"\0") == b""
+    assert open(f"/proc/{monitor}/cmdline", "rb").read().strip(b"\0") == b"ward-agent"
     assert os.readlink(f"/proc/{monitor}/cwd") == "/"
     mounts = open(f"/proc/{monitor}/mounts").read().splitlines()
     assert len(mounts) == 1 and mounts[0].split()[1] == "/" and "ro" in mounts[0].split()[3].split(",")

@@ -163,8 +163,8 @@ static void limit_disk(struct monitor *m, struct block *b)
 	const struct plan_limits *l = &m->v->box.plan->limits;
 	struct err e = { 0 };
 
-	if (l->io_bytes_s || l->io_ops_s)
-		must(m, block_limit(b, l->io_bytes_s, l->io_ops_s, &m->machine.events, &e), &e);
+	if (l->io_rate[0])
+		must(m, block_limit(b, l->io_rate[0], l->io_rate[1], &m->machine.events, &e), &e);
 }
 
 /* After the root, so that theirs are the later names; ward-init goes by the ids. */
@@ -194,8 +194,8 @@ static void add_card(struct monitor *m)
 		net_init(&m->net, m->v->tap, mac, &m->machine.events, &m->machine.mem,
 			machine_raise, next_place(m), &e),
 		&e);
-	if (l->net_bytes_s || l->net_frames_s)
-		must(m, net_limit(&m->net, l->net_bytes_s, l->net_frames_s, &e), &e);
+	if (l->net_rate[0])
+		must(m, net_limit(&m->net, l->net_rate[0], l->net_rate[1], &e), &e);
 	add_device(m, &m->net.dev);
 }
 
