@@ -229,32 +229,31 @@ CASE(a_hundred)
 	printf("%d %d\n", n, shared);
 }
 
-/* A process that begins with another thread than its parent's first. */
 static void *forks(void *arg)
 {
-	for (int i = 0; i < 2; i++) {
-		pid_t p = fork();
+	int pid = fork();
 
-		if (p == 0) {
-			pthread_t t[3];
+	if (pid == 0) {
+		pthread_t t[4];
 
-			for (int n = 0; n < 3; n++)
-				NEED(pthread_create(&t[n], NULL, adds, NULL) ? -1 : 0);
-			for (int n = 0; n < 3; n++)
-				pthread_join(t[n], NULL);
-			_exit(shared == 6000 ? 0 : 1);
-		}
-		printf("child: %d\n", io_reap(p));
+		shared = 0;
+		for (long i = 0; i < 4; i++)
+			NEED(pthread_create(&t[i], NULL, adds, NULL) ? -1 : 0);
+		for (int i = 0; i < 4; i++)
+			pthread_join(t[i], NULL);
+		_exit(shared == 8000 ? 7 : 8);
 	}
+	R(io_reap(pid));
 	return arg;
 }
 
-CASE(threads_of_a_threads_child)
+/* The child of a thread that is not the first has threads of its own. */
+CASE(a_thread_forks)
 {
-	pthread_t t[2];
+	pthread_t t[3];
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 3; i++)
 		NEED(pthread_create(&t[i], NULL, forks, NULL) ? -1 : 0);
+	for (int i = 0; i < 3; i++)
 		pthread_join(t[i], NULL);
-	}
 }

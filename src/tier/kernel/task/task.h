@@ -66,13 +66,13 @@ struct mm {
 		uint64_t from, to;
 	} * locks; /* mm/lock.c */
 	unsigned lock_count;
-	bool lock_future;               /* mlockall: all that comes, too */
-	uint8_t *slots;                 /* the engine's: one byte per slot of the shim */
-	unsigned slot_next, slot_first; /* first: of the thread that the memory began with */
-	struct place *place;            /* the engine's: call sites, or NULL */
-	bool place_off;  /* the table is not there: the program has something else there */
-	bool place_shut; /* a filter inside is to see every call: no more answers */
-	bool place_many; /* has had threads: no more answers by path */
+	bool lock_future; /* mlockall: all that comes, too */
+	uint8_t *slots;   /* the engine's: one byte per slot of the shim */
+	unsigned slot_next;
+	struct place *place; /* the engine's: call sites, or NULL */
+	bool place_off;      /* the table is not there: the program has something else there */
+	bool place_shut;     /* a filter inside is to see every call: no more answers */
+	bool place_many;     /* has had threads: no more answers by path */
 };
 
 /* One system call in flight: see task/wait.h. */
@@ -102,8 +102,12 @@ struct call {
 	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
 	int map_at;     /* ordered, with map_fd: at this number instead */
 	bool ordered;   /* an order lies in the slot: kick */
-	bool unsteady;  /* its path led where names come and go by themselves */
-	char path[160]; /* what it was about, when it was short: for trap/place.h */
+	/* For trap/answers.h: */
+	bool unsteady; /* its path led where names come and go by themselves */
+	bool restless; /* its path led through a directory in which names change */
+	bool fixed;    /* what it found cannot change */
+	uint16_t data_len;
+	char path[160]; /* what it was about, when it was short */
 };
 
 /* The handler that runs next: task/deliver.h. */

@@ -310,7 +310,6 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 			return false;
 		hp->proc = t->proc;
 		t->proc->host = hp;
-		shim_slot_begin(t->mm, n->data.args[1]);
 	}
 	ht = host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
 	if (!ht)

@@ -12,7 +12,8 @@ struct task;
 struct fd_slot {
 	struct file *file; /* one reference; NULL: free */
 	bool cloexec;
-	int mirror; /* host descriptor + 1 of which the guest's process has a copy at this number */
+	int mirror; /* host descriptor + 1 of which the guest's process has a copy at this number;
+		     * negative: one that can only be read */
 };
 
 struct files {
