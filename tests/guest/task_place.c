@@ -345,6 +345,108 @@ CASE(threads)
 	tell("after", missing("nothing"));
 }
 
+static long size_of(int fd)
+{
+	struct stat st;
+	long last = -1;
+
+	for (int i = 0; i < OFTEN; i++) {
+		st.st_size = -2;
+		last = fstat(fd, &st) < 0 ? -errno : (long)st.st_size;
+	}
+	return last;
+}
+
+static void told(const char *what, int fd)
+{
+	bool tty = true;
+	off_t at = 0;
+
+	printf("  %s: size %ld", what, size_of(fd));
+	for (int i = 0; i < OFTEN; i++) {
+		tty = isatty(fd);
+		at = lseek(fd, 0, SEEK_CUR);
+	}
+	printf(", at %ld%s\n", (long)at, tty ? ", a terminal" : "");
+}
+
+static void write_it(void)
+{
+	int fd = open("f", O_WRONLY | O_APPEND);
+
+	if (write(fd, "more", 4) != 4)
+		_exit(1);
+	close(fd);
+}
+
+static void let_go(void)
+{
+	close(9);
+	say("the child's is closed", fcntl(9, F_GETFD));
+}
+
+CASE(descriptors)
+{
+	struct stat by_name, st;
+	int fd, status = 0;
+	char b[8];
+
+	for (int i = 0; i < OFTEN; i++) { /* each time the same number, and another file */
+		put(i & 1 ? "g" : "f", i & 1 ? "four" : "sixsix");
+		fd = need_fd("open", open(i & 1 ? "g" : "f", O_RDWR));
+		if (size_of(fd) != (i & 1 ? 4 : 6) || lseek(fd, 0, SEEK_CUR) != 0 || isatty(fd))
+			say_n("wrong", i);
+		close(fd);
+		if (fstat(fd, &st) == 0)
+			say_n("not closed", i);
+	}
+	fd = need_fd("open", open("f", O_RDWR));
+	told("a file", fd);
+	say_n("read", read(fd, b, 2));
+	told("read from", fd);
+	say_n("write", pwrite(fd, "0123456789", 10, 0));
+	told("written to", fd);
+	in_child(write_it);
+	told("by another", fd);
+	need("truncate", truncate("f", 3));
+	told("cut", fd);
+	need("chmod", fchmod(fd, 0600));
+	fstat(fd, &st);
+	say_n("mode", st.st_mode & 07777);
+	need("link", link("f", "h"));
+	fstat(fd, &st);
+	say_n("links", (long)st.st_nlink);
+	need("dup2", dup2(fd, 9));
+	told("its copy", 9);
+	lseek(9, 1, SEEK_SET);
+	told("moved by the copy", fd);
+	in_child(let_go);
+	told("after the child", 9);
+	fflush(stdout);
+	if (vfork() == 0) {
+		int other = open("g", O_RDONLY);
+
+		_exit(dup2(other, 9) != 9 || size_of(9) != 4);
+	}
+	wait(&status);
+	say_n("a child in the same memory", status);
+	told("after it", 9);
+	need("dup2", dup2(need_fd("open", open("g", O_RDONLY)), 9));
+	told("another file", 9);
+	need("dup2", dup2(need_fd("terminal", posix_openpt(O_RDWR | O_NOCTTY)), 9));
+	say_is("a terminal", isatty(9));
+	need("stat", stat("/usr/bin/env", &by_name));
+	for (int i = 0; i < OFTEN; i++) {
+		fd = need_fd("open", open("/usr/bin/env", O_RDONLY));
+		memset(&st, 0x5a, sizeof(st));
+		if (fstat(fd, &st) < 0 || memcmp(&st, &by_name, sizeof(st)))
+			say_n("other than by its name", i);
+		if (lseek(fd, 0, SEEK_CUR) || read(fd, b, 1) != 1 || lseek(fd, 0, SEEK_CUR) != 1)
+			say_n("elsewhere", i);
+		close(fd);
+	}
+}
+
 static void asked(const char *what)
 {
 	struct sigaction a;

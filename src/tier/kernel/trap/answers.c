@@ -64,7 +64,7 @@ bool answers_begin(struct kernel *k)
 		return false;
 	}
 	s->table = (void *)((char *)k->age + (PLACE_ANSWERS_AT - PLACE_AGE));
-	for (int i = 0; i < AGE_COUNT; i++)
+	for (int i = 0; i < AGE_PROC + 2 * AGE_PROCS; i++)
 		k->age[i] = 1; /* what was never written is older */
 	k->answers = s;
 	return true;
@@ -218,6 +218,55 @@ void answers_signals(struct kernel *k)
 	older(k, AGE_SIGNALS);
 }
 
+void answers_files(struct kernel *k)
+{
+	older(k, AGE_FILES);
+}
+
+void answers_proc(struct kernel *k, unsigned age)
+{
+	older(k, (int)age);
+}
+
+/* Does the call leave what stat says of every file as it is? vfs/attr.c tells of access times. */
+static bool keeps_files(const struct call *c)
+{
+	switch (c->nr) {
+	case SYS_open:
+		return !(c->args[1] & (O_CREAT | O_TRUNC));
+	case SYS_openat:
+		return !(c->args[2] & (O_CREAT | O_TRUNC));
+	case SYS_read:
+	case SYS_close:
+	case SYS_stat:
+	case SYS_fstat:
+	case SYS_lstat:
+	case SYS_poll:
+	case SYS_lseek:
+	case SYS_mmap:
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_pread64:
+	case SYS_readv:
+	case SYS_access:
+	case SYS_getpid:
+	case SYS_fcntl:
+	case SYS_flock:
+	case SYS_fsync:
+	case SYS_fdatasync:
+	case SYS_getdents64:
+	case SYS_getcwd:
+	case SYS_readlink:
+	case SYS_geteuid:
+	case SYS_gettid:
+	case SYS_newfstatat:
+	case SYS_getrandom:
+		return true;
+	default:
+		return false;
+	}
+}
+
 void answers_all(struct kernel *k)
 {
 	struct answers *s = k->answers;
@@ -283,6 +332,8 @@ void answers_called(struct task *t, enum answers_effect effect, const struct cre
 		answers_all(t->k);
 	else if (effect != EFFECT_NONE)
 		answers_who(t->k);
+	if (!keeps_files(&t->call))
+		answers_files(t->k);
 }
 
 bool answers_fixed(struct task *t, struct path p)
@@ -294,10 +345,15 @@ bool answers_fixed(struct task *t, struct path p)
 
 void answers_keep(struct task *t, const void *data, size_t len)
 {
-	if (len)
-		memcpy(t->k->answers->data, data, len);
-	t->call.fixed = true;
+	if (!t->k->answers || len > PLACE_DATA_MAX)
+		return;
+	memcpy(t->k->answers->data, data, len);
 	t->call.data_len = (uint16_t)len;
+}
+
+const uint8_t *answers_kept(const struct task *t)
+{
+	return t->k->answers->data;
 }
 
 bool answer_make(struct place_answer *a, uint32_t nr, uint32_t arg, const char *path, int64_t value)
