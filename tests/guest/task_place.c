@@ -5,8 +5,13 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
+#include <termios.h>
 
 #include "guest.h"
 
@@ -518,6 +523,43 @@ CASE(dispositions)
 	act[0] = 1; /* SIG_IGN */
 	say_is("set", disposition(SIGHUP, act, NULL) == 0 && disposition(SIGHUP, NULL, act) == 0 &&
 			      act[0] == 1);
+}
+
+/* Whoever filters calls sees those that could have been answered without being made. */
+CASE(a_filter_sees_all)
+{
+	static const unsigned short nrs[] = { SYS_stat, SYS_lstat, SYS_fstat, SYS_newfstatat,
+		SYS_lseek, SYS_ioctl, SYS_readlink, SYS_readlinkat, SYS_rt_sigaction, SYS_access };
+	enum { COUNT = sizeof(nrs) / sizeof(nrs[0]) };
+	struct sock_filter f[COUNT + 3] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0) };
+	struct sock_fprog prog = { COUNT + 3, f };
+	struct stat st;
+	int fd;
+
+	for (unsigned i = 0; i < COUNT; i++)
+		f[i + 1] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, nrs[i], COUNT - i, 0);
+	f[COUNT + 1] = (struct sock_filter)BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW);
+	f[COUNT + 2] = (struct sock_filter)BPF_STMT(BPF_RET, SECCOMP_RET_ERRNO | EXDEV);
+	for (int i = 0; i < OFTEN; i++) {
+		fd = need_fd("open", open("/usr/bin/env", O_RDONLY));
+		if (fstat(fd, &st) < 0 || isatty(fd) || lseek(fd, 0, SEEK_CUR))
+			say_n("wrong", i);
+		if (i < OFTEN - 1)
+			close(fd);
+	}
+	asked("before");
+	tell("stat", missing("/usr/bin"));
+	tell("readlink", linked("/usr"));
+	fflush(stdout);
+	need("no new rights", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	need("filter", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
+	say("fstat", fstat(fd, &st));
+	say("ioctl", ioctl(fd, TCGETS, &st));
+	say("lseek", lseek(fd, 0, SEEK_CUR));
+	say("sigaction", sigaction(SIGHUP, NULL, &(struct sigaction){ 0 }));
+	tell("stat", missing("/usr/bin"));
+	tell("readlink", linked("/usr"));
 }
 
 CASE(bad_addresses)

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
@@ -54,6 +55,7 @@ static uint64_t *map_shared(int fd)
 bool answers_begin(struct kernel *k)
 {
 	struct answers *s = calloc(1, sizeof(*s));
+	uint64_t first;
 	int fd = s ? (int)syscall(SYS_memfd_create, "answers", 3 /* CLOEXEC, ALLOW_SEALING */) : -1;
 
 	k->age = fd >= 0 ? map_shared(fd) : NULL;
@@ -64,8 +66,12 @@ bool answers_begin(struct kernel *k)
 		return false;
 	}
 	s->table = (void *)((char *)k->age + (PLACE_ANSWERS_AT - PLACE_AGE));
+	/* What a memory brings along from another kernel is as old as nothing here. */
+	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
+		first = (uint64_t)(uintptr_t)s;
 	for (int i = 0; i < AGE_PROC + 2 * AGE_PROCS; i++)
-		k->age[i] = 1; /* what was never written is older */
+		k->age[i] = first >> 2 | 1; /* and what was never written, 0, too */
+	s->epoch = (uint32_t)(first >> 8);
 	k->answers = s;
 	return true;
 }

@@ -123,6 +123,7 @@ void place_jump(unsigned site, uint8_t ret[5])
 void place_shut(struct task *t)
 {
 	t->mm->place_shut = true;
+	place_fds_gone(t, -1);
 	answers_all(t->k); /* what was left there is old, and the view nobody's */
 }
 
