@@ -188,6 +188,47 @@ CASE(others_ask)
 	in_child(ask_it);
 }
 
+/* Two processes that tell each other without a call what they have done. */
+CASE(seen_at_once)
+{
+	struct shared {
+		volatile int made, looked;
+	} *both = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const char *path = whole("d/f");
+	int wrong = 0, status = 0, fd;
+	struct stat st;
+
+	need("mkdir", mkdir("d", 0755));
+	fflush(stdout);
+	if (fork() == 0) {
+		for (int n = 1; n <= 100; n++) {
+			while (both->made != n)
+				sched_yield();
+			for (int i = 0; i < 5; i++)
+				wrong |= (stat(path, &st) == 0) != n % 2 ||
+					 (access(path, F_OK) == 0) != n % 2 ||
+					 (ask_open(path) == 0) != n % 2;
+			both->looked = n;
+		}
+		_exit(wrong);
+	}
+	for (int n = 1; n <= 100; n++) {
+		if (n % 2) {
+			fd = open("d/f", O_CREAT | O_WRONLY, 0644);
+			close(fd);
+		} else if (n % 4) {
+			unlink("d/f");
+		} else {
+			rename("d/f", "d/g");
+		}
+		both->made = n;
+		while (both->looked != n)
+			sched_yield();
+	}
+	wait(&status);
+	say_n("wrong", status);
+}
+
 /* Calls from sites of our own, as a C library has them. */
 static long stat_call(const char *path, struct stat *to)
 {
