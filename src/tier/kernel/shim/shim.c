@@ -490,7 +490,7 @@ _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE
 		       PLACE_VIEW < PLACE_SIGNALS_AT &&
 		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
 		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_AGE &&
-		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 &&
+		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
 		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
 			       PLACE_BASE + PLACE_SIZE,
 	"one behind the other");
@@ -576,11 +576,13 @@ __asm__(".text\n"
 	"	mov SITES+8(%rcx), %ecx\n" /* nr */
 	"	mov %eax, %edi\n"
 	"	shr $21, %edi\n"
+	"	and AGE+56, %edi\n"
 	"	imul $352, %edi, %edi\n"
 	"	cmp %eax, ANSWERS+16(%rdi)\n"
 	"	je 2f\n"
 	"	mov %eax, %edi\n"
 	"	shr $21, %edi\n"
+	"	and AGE+56, %edi\n"
 	"	xor $1, %edi\n"
 	"	imul $352, %edi, %edi\n"
 	"2:	add $ANSWERS, %edi\n"

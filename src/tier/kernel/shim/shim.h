@@ -55,7 +55,7 @@
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
 enum {
 	PLACE_SITES = 64,
-	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, or its neighbour */
+	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
 	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
 	PLACE_DATA_MAX = 144, /* struct stat */
 	PLACE_SIGNALS = 64,
@@ -82,6 +82,7 @@ enum {
 	AGE_FILES,   /* what stat says of any file */
 	AGE_COUNT,
 	AGE_NEVER, /* stays as it is */
+	AGE_MASK,  /* no age: how much of the table of answers is in use, less one */
 	/* From here on two for a process, shared by those whose numbers differ by AGE_PROCS: its
 	 * descriptors; the positions of its files. */
 	AGE_PROC = 16,

@@ -21,10 +21,11 @@
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { VIEWS_MAX = 8, SHARED_BYTES = PLACE_BASE + PLACE_SIZE - PLACE_AGE };
+enum { VIEWS_MAX = 8, ANSWERS_FIRST = 64, SHARED_BYTES = PLACE_BASE + PLACE_SIZE - PLACE_AGE };
 
 struct answers {
 	struct place_answer *table;
+	unsigned used;  /* slots of it that were ever written */
 	uint32_t epoch; /* views of another one are nobody's */
 	unsigned view_count;
 	struct cred *views[VIEWS_MAX]; /* references: so nobody changes them */
@@ -72,6 +73,7 @@ bool answers_begin(struct kernel *k)
 	for (int i = 0; i < AGE_PROC + 2 * AGE_PROCS; i++)
 		k->age[i] = first >> 2 | 1; /* and what was never written, 0, too */
 	s->epoch = (uint32_t)(first >> 8);
+	k->age[AGE_MASK] = ANSWERS_FIRST - 1; /* few pages for who asks little */
 	k->answers = s;
 	return true;
 }
@@ -385,8 +387,8 @@ bool answer_make(struct place_answer *a, uint32_t nr, uint32_t arg, const char *
 /* Where @a lies or will: in its place, or beside it when another that still holds is there. */
 static struct place_answer *slot_of(struct kernel *k, const struct place_answer *a)
 {
-	struct place_answer *first = &k->answers->table[a->hash >> 21];
-	struct place_answer *second = &k->answers->table[a->hash >> 21 ^ 1];
+	uint64_t at = a->hash >> 21 & k->age[AGE_MASK];
+	struct place_answer *first = &k->answers->table[at], *second = &k->answers->table[at ^ 1];
 
 	if (first->hash == a->hash || first->age != k->age[first->age_at / sizeof(k->age[0])])
 		return first;
@@ -412,6 +414,10 @@ bool answers_put(struct task *t, struct place_answer *a, uint32_t view)
 	}
 	if (memcmp(at, a, sizeof(*a)) == 0)
 		return true;
+	s->used += !at->len;
+	/* What lies elsewhere in a larger table is asked for once more. */
+	if (s->used * 2 > t->k->age[AGE_MASK] && t->k->age[AGE_MASK] < PLACE_ANSWERS - 1)
+		t->k->age[AGE_MASK] = t->k->age[AGE_MASK] * 2 + 1;
 	a->stamp = stamp + 1;
 	__atomic_store_n(&at->stamp, stamp + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
