@@ -283,16 +283,16 @@ def request_file(box, raw=None, **fields):
 class Sup:
     """A supervisor that this test has started."""
 
-    def __init__(self, ward, state, box=None, env=None, raw=None, **fields):
+    def __init__(self, ward, state, box=None, env=None, raw=None, fds=(), prefix=(), **fields):
         self.state, self.id = str(state), box or make_id()
         memory = request_file(self.id, raw, **fields)
         ours, theirs = socket.socketpair()
-        self.spawn(ward, [self.id], [memory, theirs.fileno()], env)
+        self.spawn(ward, [self.id], [memory, theirs.fileno(), *fds], env, prefix)
         theirs.close()
         os.close(memory)
         self.link = Link(ours)
 
-    def spawn(self, ward, words, fds, env):
+    def spawn(self, ward, words, fds, env, prefix=()):
         """`ward sup WORDS` with these descriptors from 3 on."""
         stderr_read, stderr_write = os.pipe()
 
@@ -303,7 +303,7 @@ class Sup:
                 os.dup2(fd, 3 + i)
             os.closerange(3 + len(fds), 200)
         self.process = subprocess.Popen(
-            [str(ward), '--state-dir', self.state, 'sup', *words], preexec_fn=place, close_fds=False,
+            [*prefix, str(ward), '--state-dir', self.state, 'sup', *words], preexec_fn=place, close_fds=False,
             env=dict(env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr_write)
         os.close(stderr_write)
         self.stderr = os.fdopen(stderr_read, 'rb')

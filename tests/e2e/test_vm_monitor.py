@@ -11,7 +11,9 @@ import time
 
 import pytest
 
+import vmcalls
 from suplink import WALLS, Ahead, Closed, request
+from vmcalls import first_child
 from wardtest import BINARY, SANITIZED
 
 pytestmark = [
@@ -87,6 +89,24 @@ def test_the_monitor_has_nothing_open_but_its_machine(ward, state, tmp_path, lea
         process.wait(timeout=60)
 
 
+# --- What the host does for a copy ---
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+@pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "cold"])
+def test_the_calls_of_a_copy_are_counted(state, tmp_path, leaks, ahead):
+    guest(state, vmcalls.STILL)
+    still = vmcalls.Still(BINARY, state, tmp_path / "still", state / "kernels/default/kernel")
+    counts = vmcalls.count(still, tmp_path / "log", ahead)
+    still.close()
+    for who, calls in counts.items():
+        assert calls.total() <= vmcalls.CALLS_MAX[who, ahead], f"{who}: {calls}"
+    if ahead:
+        # What a request must not pay for.
+        made = {"KVM_CREATE_VM", "KVM_CREATE_VCPU", "KVM_CREATE_IRQCHIP", "KVM_IRQFD", "KVM_IOEVENTFD", "clone", "clone3", "execve", "unshare"}
+        assert not made & set(counts["monitor"] + counts["supervisor"])
+
+
 # --- A machine that is made before there is a request for it ---
 
 FAULT = BINARY.parent / "ward-fault"
@@ -95,10 +115,6 @@ FAULT = BINARY.parent / "ward-fault"
 def template(tmp_path):
     (tmp_path / "tpl" / "bin").mkdir(parents=True, exist_ok=True)
     return dict(TIER=WALLS["vm"], TEMPLATE=f"dir:{tmp_path / 'tpl'}", MEMORY=64 << 20, CPU_MILLI=1000)
-
-
-def first_child(pid):
-    return int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 
 def status_of(pid):
