@@ -220,6 +220,7 @@ struct hub {
 	struct reaper *reapers;
 	struct orphan *orphans;
 	unsigned stray_looks;
+	unsigned cpus;     /* of the host, as of the last chores */
 	unsigned creating; /* asked for by somebody and not up yet */
 
 	struct tenant *tenants;

@@ -52,10 +52,16 @@ static struct pool *pool_add(struct hub *hub, const char *name, const char *temp
 static int load_one(void *arg, const struct db_pool *row)
 {
 	struct hub *hub = arg;
-	const char *means = config_alias(hub->config, row->template);
-	struct pool *p = pool_find(hub, means);
-	bool fresh = !p;
+	char means[TEMPLATE_NAME_MAX + 1];
+	struct pool *p;
+	bool fresh;
 
+	/* One that is not there now may come. */
+	if (hub_template_find(hub, NULL, row->template, means, NULL) < 0 &&
+		str_copy(means, sizeof(means), config_alias(hub->config, row->template)) < 0)
+		return 0;
+	p = pool_find(hub, means);
+	fresh = !p;
 	if (!p)
 		p = pool_add(hub, row->template, means);
 	if (!p) {
@@ -151,7 +157,6 @@ void pool_claimed(struct sandbox *sb)
 	p->ready--;
 	p->used_ms = loop_now_ms(sb->hub->loop);
 	count(p, (struct db_pool){ .hits = 1 });
-	pool_tend(sb->hub);
 }
 
 void pool_missed(struct hub *hub, const char *template)

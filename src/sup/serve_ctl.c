@@ -16,7 +16,10 @@
 #include "proto/le.h"
 #include "sup/serve_impl.h"
 
-enum { USAGE_NUMBERS = 11 };
+enum {
+	USAGE_NUMBERS = 11,
+	BOUND_MS = 20, /* after a BIND: its first command has come by then, or is not in a hurry */
+};
 
 /* 10 years: longer than any host stays up. */
 static const uint64_t deadline_max_ms = 1000ull * 86400 * 3650;
@@ -165,7 +168,8 @@ static int on_bind(
 	serve_set_deadline(s, ms, action);
 	ctl_line(s->bound_caller, sizeof(s->bound_caller), ctl_text(v, TAG_CALLER));
 	ctl_line(s->bound_trace, sizeof(s->bound_trace), ctl_text(v, TAG_TRACE));
-	s->bound = true;
+	s->bound_now = true;
+	s->bound_ns = clock_ns() + BOUND_MS * 1000000ull;
 	flight_note(&s->flight, "bound", "%s", s->bound_caller);
 	return 0;
 }

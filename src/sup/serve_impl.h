@@ -103,7 +103,8 @@ struct serve {
 	bool link_broken;         /* an answer is missing: only a new connection is honest */
 	bool channel_open, ready; /* the agent's */
 	bool agent_more;          /* frames of the agent may be waiting in the reader */
-	bool bound;               /* BIND came in this turn, and is not told yet */
+	bool bound_now;           /* BIND came in this turn */
+	bool held; /* START right behind it: the answers to both go together, and soon */
 	bool killed, over;
 	bool disk_full; /* noted */
 	enum sup_state state;
@@ -139,6 +140,7 @@ struct serve {
 	uint64_t paused_ns;        /* since when */
 	uint64_t deadline_total_ms;
 	uint64_t sample_ns, keep_ns, kill_ns;
+	uint64_t bound_ns; /* BIND came; when the audit is told */
 
 	char id[ID_LEN + 1];
 	char created[CLOCK_TEXT];

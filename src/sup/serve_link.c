@@ -143,7 +143,7 @@ void link_hang_up(struct serve *s)
 		return;
 	ctl_done(&s->link);
 	parts_done(s);
-	s->link_broken = false;
+	s->link_broken = s->held = false;
 	s->stall_ns = 0;
 	proc_link_lost(s);
 	for (unsigned i = 1; i <= SUP_CALLS_MAX; i++) {

@@ -53,6 +53,9 @@ int order_fill(struct vmbox *v, struct err *e)
 	memcpy(o->id, plan->id, sizeof(o->id));
 	o->io_bytes_s = plan->limits.io_bytes_s;
 	o->io_ops_s = plan->limits.io_ops_s;
+	o->net_bytes_s = plan->limits.net_bytes_s;
+	o->net_frames_s = plan->limits.net_frames_s;
+	o->boot_ms = plan->limits.boot_ms;
 	if (v->state) {
 		o->memory_bytes = v->from.memory_bytes;
 		o->cpus = v->from.cpus;

@@ -138,7 +138,7 @@ static struct vmbox *vm_new(const struct plan *plan)
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
 	v->waits = plan->waits;
-	v->kvm = v->control = v->keeper = v->control_end = v->keeper_end = -1;
+	v->kvm = v->vsock.fd = v->control = v->keeper = v->control_end = v->keeper_end = -1;
 	memset(v->order.fds, -1, sizeof(v->order.fds));
 	return v;
 }
@@ -263,6 +263,9 @@ static int vm_gather(struct vmbox *v, struct err *e)
 	}
 	if (r == 0 && plan->tap)
 		r = tap_open(plan->tap, &fds[ORDER_TAP], e);
+	if (r == 0 && plan->vsock)
+		r = hostsock_open(plan->vsock, &v->vsock, e);
+	fds[ORDER_VSOCK] = take_fd(&v->vsock.fd);
 	return r < 0 ? r : order_fill(v, e);
 }
 
@@ -310,6 +313,7 @@ static void vm_stop(struct box *box)
 	close_if(v->keeper);
 	free(v->state);
 	order_close(&v->order);
+	hostsock_remove(box->plan->vsock, &v->vsock);
 	box_done(box);
 	free(v);
 }

@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_VM_VM_H
 #define WARD_TIER_VM_VM_H
 
+#include <sys/types.h>
 #include <linux/filter.h>
 
 #include "base/buf.h"
@@ -16,6 +17,7 @@ enum {
 	VM_CID = 3,
 	VM_MOUNTS_MAX = 8,            /* each is a disk */
 	VM_CPUS_MAX = 8,              /* when nobody says how many */
+	VM_BOOT_MS = 240 * 1000,      /* from the first instruction to the agent's call */
 	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
 	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
 	VM_CONTROL_ROOM = 2 << 20,    /* bytes of a snapshot on their way to ward */
@@ -30,13 +32,14 @@ enum order_fd {
 	ORDER_MEMORY, /* to go on from, for reading */
 	ORDER_STATE,  /* the same; only on the way to one that waited, a clone has it in memory */
 	ORDER_TAP,
+	ORDER_VSOCK, /* a listening socket of the host */
 	ORDER_MOUNTS,
 	ORDER_FDS = ORDER_MOUNTS + VM_MOUNTS_MAX,
 };
 
 /* And what it is told, all of it ward's own word. */
 struct order {
-	uint64_t memory_bytes, io_bytes_s, io_ops_s;
+	uint64_t memory_bytes, io_bytes_s, io_ops_s, net_bytes_s, net_frames_s, boot_ms;
 	uint64_t state_bytes; /* 0: it boots */
 	uint32_t cpus;
 	enum cpu_template cpu;
@@ -45,6 +48,13 @@ struct order {
 	char id[ID_LEN + 1];
 	char line[VM_LINE_MAX]; /* the guest kernel's command line */
 	int fds[ORDER_FDS];
+};
+
+/* The host's end of a guest's vsock, and which file it is. */
+struct hostsock {
+	int fd; /* -1: none */
+	dev_t dev;
+	ino_t ino; /* 0: none */
 };
 
 /* The vm tier's own state, on ward's side. */
@@ -63,6 +73,7 @@ struct vmbox {
 	int kvm;                     /* -1: not open (any more) */
 	bool waits; /* its monitor is there, with an empty machine, and gets its order later */
 	struct order order;
+	struct hostsock vsock;
 	char kernel_dir[WARD_PATH_MAX];
 	char image[ROOTFS_KEY_BYTES + 1]; /* which image its root is */
 	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
@@ -102,6 +113,10 @@ int mounts_list(const struct plan *plan, struct buf *b, struct err *e);
 /* tap.c: the tap @name, which must be there already; and the card's address in sandbox @id. */
 int tap_open(const char *name, int *ret_fd, struct err *e);
 void tap_mac(const char *id, uint8_t ret[6]);
+
+/* hostsock.c: a socket at @path, at which clients say which port of the guest they want. */
+int hostsock_open(const char *path, struct hostsock *ret, struct err *e);
+void hostsock_remove(const char *path, struct hostsock *s); /* also if it is not there */
 
 /* filter.c: what the calling thread may ask of the host from now on, for good. */
 enum filter_thread { FILTER_DEVICES = 1, FILTER_CPU = 2 };

@@ -80,8 +80,7 @@ void shim_host_restorer(void);
 void shim_restorer(void);
 void shim_zygote(uint64_t sock, const uint64_t *keep, uint64_t count, void *filter);
 __attribute__((noreturn)) void shim_child(struct ucontext *uc, uint64_t token);
-struct ucontext *shim_sigreturn(struct ucontext *uc);
-extern const char shim_restorer_ip[], shim_sigreturn_ip[], shim_sigreturn2_ip[];
+extern const char shim_restorer_ip[], shim_returned_ip[], shim_sigreturn_ip[], shim_sigreturn2_ip[];
 extern const char place_stubs[], place_touch[], place_touched[], place_give_up[];
 
 __attribute__((section(".head"), used)) static const struct shim_head head = {
@@ -97,9 +96,15 @@ __attribute__((section(".head"), used)) static const struct shim_head head = {
 
 /*
  * The guest's restorer looks like everyone's, since unwinders know it by its bytes; the filter
- * answers its call with 0, and the rest of the way out is behind it. No more of the guest's stack
- * is used than lies below the frame.
+ * answers its call with 0, and the rest of the way out is behind it: the guest's mask and alternate
+ * stack go to the kernel, host values take their place. The stack pointer stays at the frame all
+ * the way, so that a signal that comes before the end can put its own frame where this one was
+ * (finish_return): one above the other would fill the stack.
  */
+_Static_assert(SHIM_SIGRETURN == 0x1005 && offsetof(struct ucontext, stack) == 16 &&
+		       offsetof(struct ucontext, mask) == 296 && SLOT_DATA == 0x1800 &&
+		       SLOT_SIZE == 0x8000,
+	"as the restorer has it");
 __asm__(".text\n"
 	".balign 16\n"
 	"	nop\n"
@@ -107,12 +112,23 @@ __asm__(".text\n"
 	"	mov $15, %rax\n"
 	"	syscall\n"
 	"shim_restorer_ip:\n"
-	"	mov %rsp, %rdi\n"
-	"	mov %rsp, %rbx\n"
-	"	sub $256, %rsp\n"
-	"	and $-16, %rsp\n"
-	"	call shim_sigreturn\n"
-	"	mov %rbx, %rsp\n"
+	"	mov 296(%rsp), %rdi\n"
+	"	mov 16(%rsp), %rsi\n"
+	"	mov 24(%rsp), %edx\n"
+	"	mov 32(%rsp), %r10\n"
+	"	mov $0x1005, %eax\n"
+	"	syscall\n"
+	"shim_returned_ip:\n"
+	"	cmp $-38, %rax\n" /* nobody answers */
+	"	jne 1f\n"
+	"	mov $125, %edi\n"
+	"	mov $231, %eax\n" /* exit_group */
+	"	syscall\n"
+	"1:	add $0x1800, %rax\n"
+	"	movq $0, 296(%rsp)\n"
+	"	mov %rax, 16(%rsp)\n"
+	"	movl $0, 24(%rsp)\n"
+	"	movq $0x6800, 32(%rsp)\n"
 	"	mov $15, %eax\n"
 	"	syscall\n"
 	"shim_sigreturn_ip:\n"
@@ -226,30 +242,38 @@ static int push_frame(struct slot *s, struct ucontext *uc)
 	return 1;
 }
 
-/* The second half of the restorer: the guest's mask goes to the kernel, host values take its place.
- */
-struct ucontext *shim_sigreturn(struct ucontext *uc)
+/* What the guest's frame @g says is where @uc goes on. */
+static void take_registers(struct ucontext *uc, const struct ucontext *g)
 {
-	long slot = kernel_call(SHIM_SIGRETURN, uc->mask, uc->stack.sp,
-		(uint64_t)(uint32_t)uc->stack.flags, uc->stack.size);
+	uint64_t fp = uc->m.fpstate, size;
 
-	uc->mask = 0;
-	host_stack(uc, (uint64_t)slot);
-	return uc;
+	if (fp && g->m.fpstate && fp_size(g->m.fpstate) <= (size = fp_size(fp)))
+		memcpy((void *)fp, (void *)g->m.fpstate, size);
+	else
+		fp_clean(fp);
+	uc->m = g->m;
+	uc->m.fpstate = fp;
 }
 
 /* rt_sigreturn that the guest made itself: its frame becomes ours. */
 static void take_frame(struct ucontext *uc)
 {
 	struct ucontext *g = (struct ucontext *)uc->m.rsp;
-	uint64_t fp = uc->m.fpstate, size;
 
 	kernel_call(SHIM_SIGRETURN, g->mask, g->stack.sp, (uint64_t)(uint32_t)g->stack.flags,
 		g->stack.size);
-	if (fp && g->m.fpstate && fp_size(g->m.fpstate) <= (size = fp_size(fp)))
-		memcpy((void *)fp, (void *)g->m.fpstate, size);
-	uc->m = g->m;
-	uc->m.fpstate = fp;
+	take_registers(uc, g);
+}
+
+/* A handler is about to run where the restorer has nearly put another one's frame away: done. */
+static void finish_return(struct ucontext *uc)
+{
+	struct ucontext g;
+
+	if (uc->m.rip < (uint64_t)shim_returned_ip || uc->m.rip >= (uint64_t)shim_sigreturn_ip)
+		return;
+	if (shim_copy(&g, (void *)uc->m.rsp, sizeof(g)) == 0)
+		take_registers(uc, &g);
 }
 
 /*
@@ -384,6 +408,7 @@ static void obey(struct slot *s, struct ucontext *uc)
 		s->more = 0;
 		switch (order) {
 		case ORDER_SIGNAL:
+			finish_return(uc);
 			if (push_frame(s, uc))
 				break;
 			/* No place for it: that is a fault, which has its own handler, or none. */

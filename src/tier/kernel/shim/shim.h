@@ -45,6 +45,8 @@
 #define PLACE_AGE 0x50ff000
 #define PLACE_SIZE 0x10000
 #define PLACE_STUB 16 /* bytes of one */
+/* What every guest process has of ours. */
+#define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
 enum {
 	PLACE_SITES = 64,
 	PLACE_ANSWERS = 256, /* by the upper 8 bits of the hash */

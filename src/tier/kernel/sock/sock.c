@@ -42,6 +42,7 @@ void sock_done(struct kernel *k)
 		return;
 	/* What is left hangs in rings of messages that nobody can reach. */
 	unix_gc(k);
+	ktimer_clear(k, &k->sock->gc_timer);
 	skb_cache_done(k->sock);
 	free(k->sock->dying);
 	free(k->sock);
@@ -301,7 +302,7 @@ static void socket_flush(struct file *f, struct task *t)
 	if (s->inflight == 0 || f->refs - 1 != s->inflight)
 		return;
 	s->gc_closing = 1;
-	unix_gc(s->k);
+	unix_gc_soon(s->k);
 	s->gc_closing = 0;
 }
 
@@ -318,7 +319,7 @@ static void socket_release(struct file *f)
 	sock_purge(s);
 	sock_unref(s);
 	if (collect)
-		unix_gc(k);
+		unix_gc_soon(k);
 }
 
 static int socket_show(struct file *f, char *buf, size_t cap)

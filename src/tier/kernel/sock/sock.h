@@ -146,7 +146,8 @@ struct sock {
 	/* descriptors on the way: sock/gc.c */
 	uint32_t inflight;
 	int32_t gc_left;
-	bool gc_candidate, gc_reached;
+	bool gc_candidate;
+	struct sock *gc_next;
 	uint32_t gc_closing; /* descriptors that are being closed: references about to go */
 	struct sock *all_next, *all_prev;
 };
@@ -163,6 +164,9 @@ struct sock_state {
 	struct file **dying; /* files of dropped messages, closed one by one, never in recursion */
 	uint32_t dying_count, dying_cap;
 	bool reaping;
+	struct sock *gc_work; /* while it looks: reached, to be followed */
+	uint32_t gc_closes;   /* since it last looked */
+	struct ktimer gc_timer;
 	struct skb *spare_big, *spare_small; /* see skb_create_chunk() */
 	uint32_t spare_bigs, spare_smalls;
 };
@@ -224,7 +228,8 @@ void listener_close(struct sock *s);
 extern const struct sock_ops unix_stream_ops, unix_dgram_ops, unix_seqpacket_ops;
 extern const struct sock_ops tcp_ops, udp_ops, netlink_ops;
 int unix_pair(struct kernel *k, struct sock *a, struct sock *b);
-void unix_gc(struct kernel *k);
+void unix_gc(struct kernel *k);      /* now, whatever it takes */
+void unix_gc_soon(struct kernel *k); /* something was closed */
 void inet_unhash(struct sock *s);
 struct sock *inet_lookup(struct sock_state *st, bool tcp, const struct in6_addr *addr,
 	uint16_t port, const struct in6_addr *from, uint16_t from_port, bool listeners);

@@ -164,7 +164,7 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	n->proc->vfork_waits |= (q->flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK;
 	r = give_token(n);
 	if (r == 0 && (q->flags & CLONE_VM))
-		r = shim_slot_alloc(t->mm, &slot);
+		r = shim_slot_alloc(t, &slot);
 	if (r == 0)
 		r = give_numbers(t, n, q);
 	if (r == 0)

@@ -44,6 +44,8 @@ static long run(struct task *t, struct file *f, int way, struct uio *io, int64_t
 
 	file_ref(f);
 	r = way == RW_READ ? file_read(t, f, io, pos) : file_write(t, f, io, pos);
+	if (r == SYS_BLOCK)
+		file_hold(t, f); /* the disk is asked */
 	file_unref(f);
 	return r;
 }

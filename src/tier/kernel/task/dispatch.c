@@ -17,6 +17,7 @@
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/trap/calls.h"
 #include "tier/kernel/trap/place.h"
+#include "tier/kernel/vfs/file.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
 #define PROTO_STUB(name) syscall_fn sys_##name;
@@ -87,6 +88,7 @@ static void call_over(struct task *t)
 	c->own_free = NULL;
 	disk_drop(c->disk);
 	c->disk = NULL;
+	file_let_go(t);
 	c->active = c->blocked = false;
 }
 
@@ -149,6 +151,7 @@ static bool settle(struct task *t)
 	case DELIVER_NOTHING:
 		if (is_restart(c->ret)) {
 			drop_waits(t);
+			file_let_go(t); /* made anew: its number is looked up as at first */
 			return enter(t);
 		}
 		break;

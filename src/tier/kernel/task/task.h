@@ -90,6 +90,8 @@ struct call {
 	void (*own_free)(void *own);
 	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
 	bool fetched;          /* it was asked once in this call */
+	struct file *held;     /* reference: what it waits for goes on, even when it is closed */
+	int held_fd;
 	struct ktimer timer;
 	struct wait_entry *waits; /* registered now */
 	struct wait_entry inline_waits[4];
