@@ -194,6 +194,8 @@ static void wait_for_more(struct agent *a, const sigset_t *mask, bool busy)
 		t = (struct timespec){ (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
 		timeout = &t;
 	}
+	if (a->stays && !busy)
+		spare_make(a);
 	set_polls(a);
 	a->polls[a->poll_count] =
 		(struct pollfd){ .fd = a->keeper ? a->keeper->link : -1, .events = POLLIN };
@@ -243,14 +245,15 @@ static void on_child(int sig)
  * over exec, and whoever started ward may have ignored some. By number, since the C libraries leave
  * their own signals out.
  */
-static void own_signals(sigset_t *ret_mask)
+static void own_signals(bool fresh, sigset_t *ret_mask)
 {
 	static const uint64_t
 		to_default[4]; /* the kernel's struct sigaction: handler, flags, ... */
 	struct sigaction act = { .sa_handler = on_child };
 	uint64_t all = ~(uint64_t)0;
 
-	for (int sig = 1; sig <= 64; sig++) /* all that the kernel has: make ignores 32 and 33 */
+	/* all that the kernel has: make ignores 32 and 33 */
+	for (int sig = 1; sig <= 64 && !fresh; sig++)
 		if (sig != SIGKILL && sig != SIGSTOP && sig != SIGCHLD)
 			syscall(SYS_rt_sigaction, sig, to_default, NULL, sizeof(all));
 	sigaction(SIGCHLD, &act, NULL);
@@ -269,6 +272,7 @@ int agent_run(const struct agent_config *config)
 	a->channel = config->channel;
 	a->not_init = config->not_init;
 	a->keeper = config->keeper;
+	spare_init(&a->spare);
 	a->limits = config->limits;
 	a->limits_arg = config->arg;
 	a->pid = getpid();
@@ -276,7 +280,7 @@ int agent_run(const struct agent_config *config)
 	if (!a->not_init && a->pid != 1)
 		return 1;
 	frame_reader_init(&a->in); /* a write first: one page fault instead of two */
-	own_signals(&mask);
+	own_signals(config->fresh, &mask);
 	if (a->not_init && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return 1;
 	serve(a, &mask);

@@ -278,6 +278,7 @@ void dispatch(struct agent *a, const struct frame *f)
 	}
 	if (dispatch_control(a, f))
 		return;
+	a->stays = true;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		if (rows[i].type == f->type) {
 			dispatch_request(a, &rows[i], f);

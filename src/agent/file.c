@@ -271,9 +271,14 @@ static int make_dir(
 	struct stat st;
 
 	if (mkdir(path, mode) < 0) {
-		if (errno == EEXIST && may_exist && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-			return 0;
-		return err_set(e, errno, "making directory '%.200s'", path);
+		int code = errno;
+
+		if (code == EEXIST && may_exist) {
+			if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+				return 0;
+			code = ENOTDIR;
+		}
+		return err_set(e, code, "making directory '%.200s'", path);
 	}
 	if (who && lchown(path, who->uid, who->gid) < 0)
 		return err_set(e, errno, "owner of '%.200s'", path);

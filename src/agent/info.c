@@ -218,7 +218,7 @@ static void clean(char *path)
 	*to = '\0';
 }
 
-static int expand(const char *text, const char *home, char out[WARD_PATH_MAX])
+int path_at_home(const char *text, const char *home, char out[WARD_PATH_MAX])
 {
 	if (text[0] == '/')
 		return str_copy(out, WARD_PATH_MAX, text);
@@ -246,7 +246,7 @@ int path_of_user(struct agent *a, const struct request *q, enum proto_tag tag,
 		return err_say(e, ENOKEY, "user '%.40s' does not exist inside", user);
 	if (r < 0)
 		return r;
-	r = expand(text, who.home, room);
+	r = path_at_home(text, who.home, room);
 	if (r < 0)
 		return err_say(e, -r,
 			r == -EINVAL ? "'%.60s': only one's own ~ is known"

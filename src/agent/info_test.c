@@ -310,8 +310,17 @@ static void starts_at_home(void **state)
 		assert_int_equal(proto_send_start(&rig.c, &start, NULL, 0, NULL), 0);
 		rig_collect(&rig, ID, &said);
 		assert_memory_equal(said.out, "/\n", 2);
+		start.cwd = "~/usr/.";
+		assert_int_equal(proto_send_start(&rig.c, &start, NULL, 0, NULL), 0);
+		rig_collect(&rig, ID, &said);
+		assert_memory_equal(said.out, "/usr\n", 5);
+		start.cwd = "~root";
+		assert_int_equal(proto_send_start(&rig.c, &start, NULL, 0, NULL), 0);
+		rig_expect(&rig, &ev, PROTO_START_FAILED, ID);
+		assert_int_equal(ev.failed.step, START_STEP_CWD);
+		assert_int_equal(ev.failed.code, EINVAL);
 	}
-	start.user = NULL;
+	start.user = start.cwd = NULL;
 	assert_int_equal(proto_send_start(&rig.c, &start, NULL, 0, NULL), 0);
 	rig_expect(&rig, &ev, PROTO_ERROR, ID);
 	assert_int_equal(ev.failed.code, EINVAL);

@@ -64,6 +64,35 @@ static void grandchild_with_the_pipe(void **state)
 	wait_gone(sleeper);
 }
 
+/* With DRAIN the grandchild's words belong to the command, until there are none, or somebody kills.
+ */
+static void grandchild_is_waited_for(void **state)
+{
+	struct proto_event ev;
+
+	(void)state;
+	rig_start(&rig);
+	rig_run(&rig, 1, START_DRAIN | START_NULL_STDIN,
+		ARGV("sh", "-c", "(sleep 0.5; echo late) & echo soon; exit 3"));
+	rig_collect(&rig, 1, &said);
+	assert_string_equal(said.out, "soon\nlate\n");
+	assert_int_equal(said.exit.code, 3);
+	rig_run(&rig, 2, START_DRAIN | START_NULL_STDIN,
+		ARGV("sh", "-c", "sleep 1000 & echo soon"));
+	rig_expect(&rig, &ev, PROTO_OPENED, 2);
+	do
+		rig_next(&rig, &ev);
+	while (ev.type != PROTO_DATA);
+	assert_true(rig_quiet(&rig, AGENT_EXIT_GRACE_MS * 3));
+	assert_int_equal(proto_send_signal(&rig.c, 2, SIGKILL, false, NULL), 0);
+	rig_collect(&rig, 2, &said);
+	assert_int_equal(said.exit.code, 0);
+	assert_false(said.exit.signaled);
+	rig_run(&rig, 3, START_DRAIN | START_PTY, ARGV("true"));
+	rig_expect(&rig, &ev, PROTO_ERROR, 3);
+	assert_int_equal(rig_end(&rig), 0);
+}
+
 /* The grace is for what the grandchild may still write, never for what the command has written. */
 static void slow_client_loses_nothing(void **state)
 {
@@ -470,6 +499,9 @@ static void want(void **state)
 
 	(void)state;
 	rig_start(&rig);
+	/* Whoever asks for more than a command gets the next one's descriptors made ahead. */
+	assert_int_equal(proto_send_hello(&rig.c, NULL), 0);
+	rig_expect(&rig, &ev, PROTO_HELLO, 0);
 	count_descriptors(&before);
 	for (rlim_t n = 4; n < 9; n++) {
 		limit(RLIMIT_NOFILE, n);
@@ -521,6 +553,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(last_that_fails_ends_the_agent),
 		cmocka_unit_test(grandchild_with_the_pipe),
+		cmocka_unit_test(grandchild_is_waited_for),
 		cmocka_unit_test(slow_client_loses_nothing),
 		cmocka_unit_test(closed_channel_kills_all),
 		cmocka_unit_test(last_with_pipes),

@@ -5,7 +5,9 @@
  * Owns:  the ends of its pipes or terminal that are ours.
  * Rules: EXIT is the last frame of its stream and comes after all that the process wrote. Output
  *        that a grandchild keeps open is waited for AGENT_EXIT_GRACE_MS, and what was in the pipe
- *        when the process ended is always sent. A pid is signalled only while it is not reaped.
+ *        when the process ended is always sent; a drained one's output is waited for until it has
+ *        an end, or somebody kills what is left. A pid is signalled only while it is not reaped;
+ * the group it led may outlive it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -62,6 +64,8 @@ static bool drained(struct agent *a, struct stream *s, unsigned which, uint64_t 
 
 	if (!o->open)
 		return true;
+	if (s->proc.drain)
+		return false;
 	if (now < s->proc.deadline_ns) {
 		agent_wake_at(a, s->proc.deadline_ns);
 		return false;
@@ -150,8 +154,16 @@ void process_signal(struct agent *a, struct stream *s, int sig, bool group)
 {
 	struct err e = { 0 };
 
-	if (s->proc.exited)
+	if (s->proc.exited) {
+		/* Only what it left behind is there. Who kills that wants the end, too. */
+		if (s->proc.drain && sig == SIGKILL) {
+			kill(-s->proc.pid, sig);
+			s->proc.drain = false;
+			s->proc.deadline_ns = clock_ns() + AGENT_EXIT_GRACE_MS * 1000000ULL;
+			process_work(a, s);
+		}
 		return;
+	}
 	/* The one that does not exist any more has just ended: EXIT is on its way. */
 	if (kill(group ? -s->proc.pid : s->proc.pid, sig) == 0 || errno == ESRCH)
 		return;

@@ -22,7 +22,7 @@
 
 enum {
 	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN |
-		      START_HOME,
+		      START_HOME | START_DRAIN,
 	EXTRA_STRINGS = 8, /* the free slot, two NULLs, HOME, USER, LOGNAME */
 };
 
@@ -152,14 +152,14 @@ static void close_all(const int *fds, unsigned count)
 }
 
 /* Our ends of three pipes into @s, the command's into @theirs. */
-static int open_pipes(struct stream *s, uint16_t flags, int theirs[STDIO])
+static int open_pipes(struct agent *a, struct stream *s, uint16_t flags, int theirs[STDIO])
 {
-	int p[2];
+	int p[2], r;
 
 	if (flags & START_NULL_STDIN) {
-		theirs[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		theirs[0] = spare_null(a);
 		if (theirs[0] < 0)
-			return -errno;
+			return theirs[0];
 	} else {
 		if (pipe2(p, O_CLOEXEC) < 0)
 			return -errno;
@@ -171,13 +171,15 @@ static int open_pipes(struct stream *s, uint16_t flags, int theirs[STDIO])
 			return -errno;
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		if (pipe2(p, O_CLOEXEC) < 0)
-			return -errno;
+		r = spare_pipe(a, p);
+		if (r < 0)
+			return r;
 		s->out[i].fd = p[0];
 		s->out[i].open = true;
 		theirs[1 + i] = p[1];
 	}
-	return pending_init(s);
+	/* Without a stdin nothing is ever pending. */
+	return flags & START_NULL_STDIN ? 0 : pending_init(s);
 }
 
 static int open_pty(
@@ -244,12 +246,13 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 
 	s->proc.last = st->flags & START_LAST;
 	s->proc.fds = st->flags & START_STDIO_FDS;
+	s->proc.drain = st->flags & START_DRAIN;
 	if (s->proc.fds)
 		memcpy(sp.fds, passed->fds, sizeof(sp.fds));
 	else if (sp.tty)
 		pid = open_pty(s, st, who, sp.fds);
 	else
-		pid = open_pipes(s, st->flags, sp.fds);
+		pid = open_pipes(a, s, st->flags, sp.fds);
 	sp.step = START_STEP_SETUP;
 	keeper_enter(a);
 	if (pid == 0)
@@ -279,6 +282,23 @@ static bool is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* From a directory that is told from home. Apart, for its page of stack. */
+static __attribute__((noinline)) void run_at_home(struct agent *a, struct start *st,
+	const struct identity *who, struct stream *s, const struct passed *passed)
+{
+	char room[WARD_PATH_MAX];
+	int r = path_at_home(st->cwd, who->home, room);
+
+	if (r < 0) {
+		close_all(passed->fds, passed->count);
+		stream_close(a, s);
+		fail_with(a, st, START_STEP_CWD, -r);
+		return;
+	}
+	st->cwd = room;
+	run(a, st, who, s, passed);
+}
+
 /* Opens the stream and runs; takes @passed. Negative: dispatch answers with @e. */
 static int begin(struct agent *a, struct start *st, const struct passed *passed, struct err *e)
 {
@@ -302,7 +322,10 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 		start_failed(a, st, START_STEP_SETUP, e->code, e->msg);
 		return 0;
 	}
-	run(a, st, st->user ? &who : NULL, s, passed);
+	if ((st->flags & START_HOME) && st->cwd[0] != '/')
+		run_at_home(a, st, &who, s, passed);
+	else
+		run(a, st, st->user ? &who : NULL, s, passed);
 	return 0;
 }
 
@@ -319,6 +342,9 @@ static int check_start(
 		return err_say(e, EINVAL, "a terminal is also stdin");
 	if ((st->flags & START_HOME) && !st->user)
 		return err_say(e, EINVAL, "START in a home needs a USER");
+	if ((st->flags & START_DRAIN) && (st->flags & (START_PTY | START_STDIO_FDS | START_LAST)))
+		return err_say(
+			e, EINVAL, "only pipes of a command that is not the last are drained");
 	if (passed->count != ((st->flags & START_STDIO_FDS) ? STDIO : 0))
 		return err_say(e, EINVAL, "%u descriptors came with START", passed->count);
 	return 0;

@@ -79,6 +79,7 @@ struct pending {
 struct process {
 	pid_t pid;
 	bool pty, fds, last, exited;
+	bool drain; /* after exit: output is waited for without a limit */
 	int status;
 	struct rusage used;
 	uint64_t deadline_ns; /* after exit: when to stop waiting for output */
@@ -125,6 +126,11 @@ struct parts {
 	bool active;
 };
 
+/* Descriptors of the next command; -1: none. */
+struct spare {
+	int null, pipes[2][2];
+};
+
 struct agent {
 	/* Its upper end lies beside what every run touches. */
 	uint8_t child_stack[CHILD_STACK] __attribute__((aligned(16)));
@@ -142,6 +148,8 @@ struct agent {
 	bool closing, killed;  /* SHUTDOWN */
 	bool outside;          /* of the cgroup that a snapshot freezes: see keeper_enter() */
 	struct keeper *keeper; /* NULL: this is no machine */
+	bool stays;            /* the client asks for more than one command */
+	struct spare spare;
 	int status;
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
 	uint64_t wake_ns;    /* the next time to look even if nothing happens; 0: none */
@@ -226,6 +234,12 @@ void out_give(struct agent *a, const struct msg *m, int fd);
 void out_flush(struct agent *a);      /* as much as the channel takes */
 void out_flush_wait(struct agent *a); /* all of it, or until the client is gone */
 
+/* spare.c */
+void spare_init(struct spare *sp);
+int spare_null(struct agent *a); /* a descriptor, or -errno */
+int spare_pipe(struct agent *a, int ret[2]);
+void spare_make(struct agent *a); /* unless they are there, or a command runs */
+
 /* relay.c */
 int pending_init(struct stream *s);
 void pending_done(struct stream *s);
@@ -275,6 +289,8 @@ void put_full(struct agent *a, struct msg *m, const char *path, const struct sta
 int user_known(struct agent *a, const char *text, struct identity *ret, struct err *e);
 /* Does what META says, if it is there. */
 int meta_set(int fd, const struct values *v, struct err *e);
+/* @text as whoever lives in @home means it: "~", "" and relative ones are there. */
+int path_at_home(const char *text, const char *home, char out[WARD_PATH_MAX]);
 /* The path that @tag means: as it is, or with FILE_HOME as USER means it, in @room. */
 int path_of_user(struct agent *a, const struct request *q, enum proto_tag tag,
 	char room[WARD_PATH_MAX], const char **ret, struct err *e);

@@ -6,6 +6,7 @@
 enum {
 	ID_LEN = 12,                   /* characters of a sandbox id */
 	WARD_PATH_MAX = 4096,          /* a host path, with its NUL */
+	VSOCK_PATH_MAX = 107,          /* of --vsock: what a unix socket's name can have */
 	MOUNTS_MAX = 32,               /* --mount options of one run */
 	SOURCES_MAX = 16,              /* workspace sources of one run */
 	LAYERS_MAX = 128,              /* layers of one template */

@@ -74,19 +74,43 @@ static int set_disk(struct run_words *w, const char *value, struct err *e)
 	return 0;
 }
 
-static int set_io_rate(struct run_words *w, const char *value, struct err *e)
+/* BYTES or BYTES:COUNT. */
+static int read_rate(const char *value, uint64_t *ret_bytes, uint64_t *ret_count)
 {
 	char bytes[32];
 	const char *colon = strchr(value, ':');
-	int n = (int)(colon ? colon - value : (long)strlen(value));
+	int n = (int)(colon ? colon - value : (long)strlen(value)), r;
 
-	if (str_fmt(bytes, sizeof(bytes), "%.*s", n, value) < 0 ||
-		parse_size(bytes, 64 << 10, size_max, &w->req.limits.io_bytes_s) < 0 ||
-		(colon && parse_u64(colon + 1, 10, UINT32_MAX, &w->req.limits.io_ops_s) < 0))
+	if (str_fmt(bytes, sizeof(bytes), "%.*s", n, value) < 0)
+		return -EINVAL;
+	r = parse_size(bytes, 64 << 10, size_max, ret_bytes);
+	return r < 0 || !colon ? r : parse_u64(colon + 1, 10, UINT32_MAX, ret_count);
+}
+
+static int set_io_rate(struct run_words *w, const char *value, struct err *e)
+{
+	if (read_rate(value, &w->req.limits.io_bytes_s, &w->req.limits.io_ops_s) < 0)
 		return bad_value("io-rate", value,
 			"BYTES or BYTES:REQUESTS a second, such as 10M or 10M:500 (at least "
 			"64K:10)",
 			e);
+	return 0;
+}
+
+static int set_net_rate(struct run_words *w, const char *value, struct err *e)
+{
+	if (read_rate(value, &w->req.limits.net_bytes_s, &w->req.limits.net_frames_s) < 0)
+		return bad_value("net-rate", value,
+			"BYTES or BYTES:FRAMES a second, such as 10M or 10M:5000 (at least "
+			"64K:10)",
+			e);
+	return 0;
+}
+
+static int set_boot_timeout(struct run_words *w, const char *value, struct err *e)
+{
+	if (parse_duration(value, 1000, 3600 * 1000, &w->req.limits.boot_ms) < 0)
+		return bad_value("boot-timeout", value, "a time from 1s to 1h, such as 30s", e);
 	return 0;
 }
 
@@ -324,6 +348,14 @@ static int set_tap(struct run_words *w, const char *value, struct err *e)
 }
 
 /* It goes to the guest as it is, so it is checked here. */
+static int set_vsock(struct run_words *w, const char *value, struct err *e)
+{
+	if (value[0] != '/' || strlen(value) > VSOCK_PATH_MAX)
+		return bad_value("vsock", value, "an absolute path of at most 107 bytes", e);
+	w->req.vsock = value;
+	return 0;
+}
+
 static bool is_tap_addr(const char *value)
 {
 	char text[64], *rest = text, *addr, *bits;
@@ -448,6 +480,8 @@ static const struct {
 	{ "pids", 0, false, set_pids },
 	{ "disk", 0, false, set_disk },
 	{ "io-rate", 0, false, set_io_rate },
+	{ "net-rate", 0, false, set_net_rate },
+	{ "boot-timeout", 0, false, set_boot_timeout },
 	{ "cpu-template", 0, false, set_cpu_template },
 	{ "upper", 0, false, set_upper },
 	{ "timeout", 0, false, set_timeout },
@@ -460,6 +494,7 @@ static const struct {
 	{ "net", 0, false, set_net },
 	{ "tap", 0, false, set_tap },
 	{ "tap-addr", 0, false, set_tap_addr },
+	{ "vsock", 0, false, set_vsock },
 	{ "json", 0, false, set_json },
 	{ "tty", 't', true, set_tty },
 	{ "keep", 0, true, set_keep },
@@ -570,6 +605,8 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 					"'ward help run'");
 	if (w->req.tap_addr && !w->req.tap)
 		return cmd_usage("run", "--tap-addr needs --tap, the card that has the address");
+	if (w->req.limits.net_bytes_s && !w->req.tap)
+		return cmd_usage("run", "--net-rate needs --tap, the card that has the rate");
 	w->req.args = g->args;
 	w->req.args_len = g->args_len;
 	if (open_json(w, &e) < 0)

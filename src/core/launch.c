@@ -252,6 +252,12 @@ static int check_machine(const struct launch *l, struct err *e)
 			"--io-rate is for the disk of a virtual machine, and this is the %s tier: "
 			"add --tier vm",
 			wall_name(l->plan.wall));
+	if (l->plan.wall != WALL_VM &&
+		(l->req->limits.net_bytes_s || l->req->limits.boot_ms || l->req->vsock))
+		return err_say(e, EINVAL,
+			"--net-rate, --boot-timeout and --vsock are for a virtual machine, and "
+			"this is the %s tier: add --tier vm",
+			wall_name(l->plan.wall));
 	return 0;
 }
 
@@ -282,6 +288,7 @@ static void fill_plan(struct launch *l)
 	p->tap = req->tap;
 	p->tap_addr = req->tap_addr;
 	p->cpu_template = req->cpu_template;
+	p->vsock = req->vsock;
 	p->limits = req->limits;
 	fill_limits(&p->limits, p->wall);
 	p->workdir = req->workdir;

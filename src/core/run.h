@@ -30,6 +30,7 @@ struct run_request {
 	const char *workdir, *user;
 	const char *tap, *tap_addr; /* as in the plan */
 	const char *cpu_template;   /* the same */
+	const char *vsock;          /* the same */
 	const char *const *argv;    /* NULL-terminated; empty: the template's own */
 	bool tty, keep, quiet;
 	int json_fd; /* -1: no report */

@@ -75,6 +75,8 @@ static void add_grants(struct buf *b, const struct plan *p)
 	json_str(b, "net", net_names[p->net]);
 	if (p->tap)
 		json_str(b, "tap", p->tap);
+	if (p->vsock)
+		json_str(b, "vsock", p->vsock);
 	json_array(b, "mounts");
 	for (unsigned i = 0; i < p->mount_count; i++) {
 		json_open(b, NULL);
@@ -113,6 +115,12 @@ static void add_limits(struct buf *b, const struct plan_limits *l)
 		json_u64(b, "io_bytes_s", l->io_bytes_s);
 	if (l->io_ops_s)
 		json_u64(b, "io_ops_s", l->io_ops_s);
+	if (l->net_bytes_s)
+		json_u64(b, "net_bytes_s", l->net_bytes_s);
+	if (l->net_frames_s)
+		json_u64(b, "net_frames_s", l->net_frames_s);
+	if (l->boot_ms)
+		json_u64(b, "boot_ms", l->boot_ms);
 	add_limit(b, "timeout_ms", l->timeout_ms);
 	add_limit(b, "pids", l->pids);
 	add_limit(b, "cpu_milli", l->cpu_milli);

@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "front/call.h"
 #include "front/e2b/sign.h"
 #include "front/front_impl.h"
+#include "front/limits.h"
 #include "front/route.h"
 #include "wire/text.h"
 
@@ -28,7 +30,34 @@ static const char *key_of(struct wire_req *q)
 	const char *key = wire_header(q, "X-API-KEY");
 	const char *bearer = key ? NULL : wire_header(q, "Authorization");
 
-	return key ? key : bearer ? str_after(bearer, "Bearer ") : NULL;
+	if (key || !bearer)
+		return key;
+	return strncasecmp(bearer, "Bearer ", 7) == 0 ? bearer + 7 : NULL;
+}
+
+static void watch_key(struct call *c);
+
+/*
+ * A key that was revoked since ends the streams that it opened. What has not begun to answer ends
+ * by itself, unless its body is what lasts.
+ */
+static void on_key_again(void *ctx)
+{
+	struct call *c = ctx;
+	struct hub_caller who = c->who;
+	bool lasts = wire_reply_started(c->q) || c->route->body == BODY_OWN;
+
+	if (lasts && hub_authenticate(c->front->hub, key_of(c->q), &who, NULL) < 0)
+		wire_reply_abort(c->q);
+	else
+		watch_key(c);
+}
+
+/* Without memory for that, the stream lives on: the key opens nothing else. */
+static void watch_key(struct call *c)
+{
+	loop_timer_set(
+		c->front->loop, &c->timers[CALL_TIMER_KEY], FRONT_KEY_AGAIN_MS, on_key_again, c);
 }
 
 static bool is_own_socket(struct wire_req *q)
@@ -53,6 +82,8 @@ static bool check_key(struct call *c)
 			"a key is missing: send it as X-API-KEY; `ward key create` makes one");
 	if (r < 0)
 		call_fail_hub(c, &f);
+	else if (key)
+		watch_key(c);
 	return r == 0;
 }
 

@@ -53,7 +53,7 @@ void call_leave(struct call *c)
 	hub_forget(c->verb);
 	for (unsigned i = 0; i < CALL_LINKS_MAX; i++)
 		link_drop(c->links[i]);
-	for (unsigned i = 0; i < 2; i++)
+	for (unsigned i = 0; i < CALL_TIMERS; i++)
 		loop_timer_cancel(&c->timers[i]);
 	query_done(&c->query);
 	c->front->live--;
@@ -291,6 +291,18 @@ static void on_link(void *arg, const struct hub_fail *fail, struct link *link)
 
 	if (!call_verb_failed(c, fail))
 		w->go(c, link);
+}
+
+bool call_box_runs(struct call *c)
+{
+	struct hub_fail f = { 0 };
+	struct hub_box box;
+
+	if (hub_find(c->front->hub, &c->who, c->id, &box, &f) == 0 && box.state != HUB_RUNNING)
+		hub_fail(&f, HUB_NOT_RUNNING, "the sandbox is %s", hub_state_name(box.state));
+	if (f.code)
+		call_fail_hub(c, &f);
+	return !f.code;
 }
 
 void call_with_link(struct call *c, void (*go)(struct call *c, struct link *l))

@@ -26,7 +26,7 @@ struct call;
 struct route;
 struct sink;
 
-enum { CALL_ARGS_MAX = 3, CALL_LINKS_MAX = 4 };
+enum { CALL_ARGS_MAX = 3, CALL_LINKS_MAX = 4, CALL_TIMER_KEY = 2, CALL_TIMERS };
 
 /* What an error looks like to this client. */
 enum call_style {
@@ -58,7 +58,7 @@ struct call {
 
 	struct hub_call *verb; /* set to NULL by whoever is called back */
 	struct link_call *links[CALL_LINKS_MAX];
-	struct loop_timer timers[2]; /* [0] is the keepalive's */
+	struct loop_timer timers[CALL_TIMERS]; /* [0] is the keepalive's */
 	uint64_t owed;     /* bytes taken from a link, not yet credited: the client is slow */
 	struct sink *sink; /* files on their way in */
 	struct buf *held;  /* bytes that a handler keeps; it frees them */
@@ -100,6 +100,8 @@ bool call_failed(struct call *c, int r, const struct err *e);
 bool call_parse(struct call *c, struct jin **ret);
 const char *call_query(const struct call *c, const char *key); /* NULL: not there */
 
+/* Is the request's sandbox running now? Wakes nothing; false: answered. */
+bool call_box_runs(struct call *c);
 /* The link to the request's sandbox: calls @go at once or later; failures are answered. */
 void call_with_link(struct call *c, void (*go)(struct call *c, struct link *l));
 /* As whom files are made, and whose home paths start at: root, where the sandbox names nobody. */

@@ -23,6 +23,7 @@ enum {
 	FRONT_METADATA_KEY_MAX = 246,    /* what a name of an extended attribute leaves */
 	FRONT_KEEPALIVE_S = 90,          /* of silence on a stream, unless the client says */
 	FRONT_KEEPALIVE_S_MAX = 290,     /* clients give up after 300 s */
+	FRONT_KEY_AGAIN_MS = 1000,       /* how often a request that lasts shows its key */
 	FRONT_CONTEXTS_MAX = 32,         /* of the code interpreter, per sandbox */
 	FRONT_CELL_MAX = 4 << 20,        /* bytes of one piece of code */
 	FRONT_LINE_MAX = 8 << 20,        /* one line that a driver says: a large picture */

@@ -188,12 +188,7 @@ void sandbox_row(const struct sandbox *sb, struct db_box *ret)
 
 static uint64_t cpu_count(const struct sandbox *sb)
 {
-	long all;
-
-	if (sb->limits.cpu_milli)
-		return (sb->limits.cpu_milli + 999) / 1000;
-	all = sysconf(_SC_NPROCESSORS_ONLN);
-	return all > 0 ? (uint64_t)all : 1;
+	return sb->limits.cpu_milli ? (sb->limits.cpu_milli + 999) / 1000 : sb->hub->cpus;
 }
 
 void sandbox_view(const struct sandbox *sb, struct hub_box *ret)

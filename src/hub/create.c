@@ -220,6 +220,8 @@ int create_cold_pool(struct pool *pool, struct hub_fail *f)
 {
 	struct hub *hub = pool->hub;
 	struct hub_create req = { .template = pool->name, .timeout_ms = HUB_TIMEOUT_DEFAULT };
+	char mold[WANT_MOLD_MAX];
+	struct hub_pair made = { POOL_MOLD, mold };
 	struct sandbox *sb;
 	struct want w;
 	int r = check_room(hub, f);
@@ -229,6 +231,9 @@ int create_cold_pool(struct pool *pool, struct hub_fail *f)
 	if (r < 0)
 		return r;
 	w.timeout_ms = 0; /* it waits as long as it must */
+	want_mold(&w, mold);
+	req.metadata = &made;
+	req.metadata_count = 1;
 	r = create_cold(hub, &w, pool, &sb, f);
 	want_done(&w);
 	return r;
@@ -236,14 +241,32 @@ int create_cold_pool(struct pool *pool, struct hub_fail *f)
 
 /* --- warm --- */
 
+static void answer_claim(struct hub_call *call)
+{
+	struct sandbox *sb = call->sb;
+
+	call_done(call, NULL, false); /* in front of the refill that create_answer() asks for */
+	create_answer(sb);
+}
+
 static void on_bound(void *arg, struct link_call *c, const struct link_done *d)
 {
 	struct hub_call *call = arg;
-	struct sandbox *sb = call->sb;
 
 	call->asked = NULL;
-	call_done(call, NULL, false); /* in front of the refill that create_answer() asks for */
-	create_answer(sb);
+	answer_claim(call);
+}
+
+static void stop_unbound(struct sandbox *sb, const char *why)
+{
+	if (sb->state == HUB_RUNNING &&
+		sandbox_move(sb, HUB_STOPPING, NULL, "it could not be bound: %s", why) == 0)
+		live_stop(sb, "it could not be bound to a request");
+}
+
+static const char *text_of(const struct link_failed *fl)
+{
+	return fl->text[0] ? fl->text : strerror(fl->code);
 }
 
 static void on_not_bound(void *arg, struct link_call *c, const struct link_failed *fl)
@@ -258,18 +281,36 @@ static void on_not_bound(void *arg, struct link_call *c, const struct link_faile
 	sb->begun_ns = 0;
 	sb->hub->n.create_failed++;
 	hub_fail(&f, fl->code == EBUSY ? HUB_INVALID : HUB_BUSY,
-		"a warm sandbox did not take the request: %s",
-		fl->text[0] ? fl->text : strerror(fl->code));
+		"a warm sandbox did not take the request: %s", text_of(fl));
 	call_done(call, &f, false);
-	if (sb->state == HUB_RUNNING &&
-		sandbox_move(sb, HUB_STOPPING, NULL, "it could not be bound: %s", f.msg) == 0)
-		live_stop(sb, "it could not be bound to a request");
+	stop_unbound(sb, f.msg);
 }
 
-static int send_bind(struct hub_call *call, const struct want *w, struct hub_fail *f)
+/* The claim was answered already. That the supervisor is gone is told by its link. */
+static void on_late_no(void *arg, struct link_call *c, const struct link_failed *fl)
+{
+	if (fl->code != ENOTCONN)
+		stop_unbound(arg, text_of(fl));
+}
+
+/* The kernel may refuse limits; nothing else in a BIND can be. */
+static bool can_be_refused(const struct plan_limits *l)
+{
+	return l->memory_bytes || l->pids || l->cpu_milli || l->cpu_weight;
+}
+
+/*
+ * Out before anybody is told: from then on the supervisor has it, whatever becomes of us, and a
+ * command that is sent next arrives behind it. So nobody waits for the supervisor to say yes,
+ * unless it may say no, or did not take all of it.
+ */
+static int send_bind(
+	struct hub_call *call, const struct want *w, bool *ret_waits, struct hub_fail *f)
 {
 	static const struct link_handler handler = { .done = on_bound, .failed = on_not_bound };
+	static const struct link_handler late = { .failed = on_late_no };
 	struct sandbox *sb = call->sb;
+	struct link_call *asked;
 	const char *env[HUB_ENV_MAX + 1];
 	char *text = join_env(&sb->env, env);
 	struct link_bind b = {
@@ -287,13 +328,20 @@ static int send_bind(struct hub_call *call, const struct want *w, struct hub_fai
 
 	hub_point(sb->hub, "bind");
 	if (r == 0)
-		r = link_bind(sb->link, &b, &handler, call, &call->asked, &e);
-	/* No command comes before the answer to this: it goes out now, beside the audit line. */
+		r = link_bind(sb->link, &b, &late, sb, &asked, &e);
 	if (r == 0)
-		link_work(sb->link, 0);
+		r = link_unsent(sb->link);
 	hub_point(sb->hub, "bind-sent");
 	free(text);
-	return r < 0 ? hub_fail_err(f, &e) : 0;
+	if (r < 0)
+		return e.code ? hub_fail_err(f, &e)
+			      : hub_fail(f, HUB_INTERNAL, "its supervisor is gone");
+	*ret_waits = r > 0 || can_be_refused(&b.limits);
+	if (*ret_waits) {
+		call->asked = asked;
+		link_call_set(asked, &handler, call);
+	}
+	return 0;
 }
 
 /* The row is the tenant's before the supervisor is told: a crash in between leaves a sandbox that
@@ -301,6 +349,7 @@ static int send_bind(struct hub_call *call, const struct want *w, struct hub_fai
 static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, struct hub_call *call,
 	struct hub_fail *f)
 {
+	bool waits = false;
 	int r = want_fill(w, sb, f);
 
 	if (r < 0)
@@ -317,27 +366,36 @@ static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, stru
 	tenant_charge(sb);
 	if (r == 0) {
 		hub->creating++;
-		r = send_bind(call, w, f);
-		audit_create(sb, w);
+		r = send_bind(call, w, &waits, f);
+		audit_create(sb, w); /* while the supervisor wakes up, before anybody is told */
 	}
-	return r;
+	if (r < 0)
+		return r;
+	if (waits)
+		call_wait(call, WAIT_ANSWER);
+	else
+		answer_claim(call);
+	return 0;
 }
 
 static bool try_warm(struct hub *hub, const struct want *w, struct hub_call *call)
 {
-	struct sandbox *sb = want_fits_pool(hub, w) ? pool_find_ready(hub, w->used) : NULL;
+	struct sandbox *sb = NULL;
 	struct hub_fail f = { 0 };
+	char mold[WANT_MOLD_MAX];
 
+	if (want_fits_pool(hub, w)) {
+		want_mold(w, mold);
+		sb = pool_find_ready(hub, w->used, mold);
+	}
 	if (!sb) {
 		pool_missed(hub, w->used);
 		return false;
 	}
 	sandbox_hold(sb);
 	call->sb = sb;
-	if (claim(hub, w, sb, call, &f) == 0) {
-		call_wait(call, WAIT_ANSWER);
+	if (claim(hub, w, sb, call, &f) == 0)
 		return true;
-	}
 	/* A warm one that fails is no use to anybody; the request gets a cold one. */
 	hub_log(hub, HUB_WARN, "pool.claim", w->who, sb->id, "msg=\"%s\"", f.msg);
 	if (lifecycle_allows(sb->state, HUB_STOPPING) &&

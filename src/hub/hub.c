@@ -181,10 +181,19 @@ static void sync_audit(struct hub *hub)
 	loop_work(hub->loop, &w, sizeof(w), audit_work, audit_done, &hub->audit_job, NULL);
 }
 
+/* What the kernel says it reads from a file: too much for each create. */
+static void count_cpus(struct hub *hub)
+{
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
+
+	hub->cpus = online > 0 ? (unsigned)online : 1;
+}
+
 static void on_chores(void *ctx)
 {
 	struct hub *hub = ctx;
 
+	count_cpus(hub);
 	if (db_changed(hub->db))
 		tenant_refresh(hub);
 	pool_save(hub);
@@ -285,6 +294,7 @@ int hub_open(const struct hub_options *o, struct hub **ret, struct err *e)
 	hub->point = o->point;
 	hub->point_arg = o->point_arg;
 	hub->state_fd = hub->lock_fd = hub->log_fd = -1;
+	count_cpus(hub);
 	r = open_parts(hub, o, e);
 	if (r == 0) {
 		db_changed(hub->db);

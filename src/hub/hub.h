@@ -89,9 +89,9 @@ struct hub_network {
 	bool deny_internet; /* allow_internet_access: false */
 	bool private_ports; /* allowPublicTraffic: false; a traffic token is minted */
 	const char *const *allow_out, *const *deny_out; /* NULL-terminated, or NULL */
-	/* Whatever else the front was told about the network, as one text; kept and given back
-	 * unread. NULL: nothing. */
-	const char *extra;
+	/* maskRequestHost: what servers inside see as Host; "${PORT}" is the port. NULL: nothing.
+	 */
+	const char *mask_host;
 };
 
 /* All of it is borrowed: good until the callback returns, or for hub_find() until the next loop
@@ -379,7 +379,8 @@ struct hub_template {
 
 void hub_templates(struct hub *hub, const struct hub_caller *who,
 	void (*each)(void *arg, const struct hub_template *t), void *arg);
-/* What a name means after [alias], with its existence checked; NOT_FOUND. */
+/* What a name (NULL: that of who asks for none) means after [alias], with its existence checked;
+ * NOT_FOUND. */
 int hub_template_find(struct hub *hub, const struct hub_caller *who, const char *name,
 	char ret_means[TEMPLATE_NAME_MAX + 1], struct hub_fail *f);
 

@@ -207,6 +207,7 @@ struct hub {
 	struct reaper *reapers;
 	struct orphan *orphans;
 	unsigned stray_looks;
+	unsigned cpus;     /* of the host, as of the last chores */
 	unsigned creating; /* asked for by somebody and not up yet */
 
 	struct tenant *tenants;
@@ -335,7 +336,9 @@ void fork_tell(struct hub_call *call);
 void snaps_found(struct hub *hub); /* what was half made or half removed goes */
 
 /* --- pool.c --- */
-struct sandbox *pool_find_ready(struct hub *hub, const char *template);
+/* One that was made in @mold (want.h), which it has as its metadata. */
+#define POOL_MOLD "mold"
+struct sandbox *pool_find_ready(struct hub *hub, const char *template, const char *mold);
 struct pool *pool_find(struct hub *hub, const char *template);
 void pool_load(struct hub *hub);
 void pool_began(struct sandbox *sb);   /* it runs: warm it up */

@@ -239,7 +239,7 @@ static void networks(void **state)
 		"0.0.0.0/0", NULL
 	};
 	struct hub_network from = {
-		.deny_internet = true, .allow_out = out, .deny_out = in, .extra = "{\"x\":1}"
+		.deny_internet = true, .allow_out = out, .deny_out = in, .mask_host = "x:${PORT}"
 	};
 	struct network n;
 
@@ -249,7 +249,7 @@ static void networks(void **state)
 	assert_string_equal(n.view.allow_out[1], "10.0.0.0/8");
 	assert_null(n.view.allow_out[2]);
 	assert_string_equal(n.view.deny_out[0], "0.0.0.0/0");
-	assert_string_equal(n.view.extra, "{\"x\":1}");
+	assert_string_equal(n.view.mask_host, "x:${PORT}");
 	network_done(&n);
 	assert_int_equal(network_make(&n, &(struct hub_network){ 0 }), 0);
 	assert_null(n.view.allow_out);
@@ -545,12 +545,46 @@ static void network_rules(void **state)
 	}
 }
 
+static void network_masks(void **state)
+{
+	static const struct {
+		const char *mask;
+		bool good;
+	} cases[] = {
+		{ "localhost", true },
+		{ "localhost:${PORT}", true },
+		{ "${PORT}.x-1.test:8080", true },
+		{ "[::1]:${PORT}", true },
+		{ "", false },
+		{ "a b", false },
+		{ "a\r\nX: y", false },
+		{ "a/b", false },
+		{ "a@b", false },
+		{ "${HOST}", false },
+		{ "x${PORT", false },
+	};
+	char long_mask[300];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct hub_network net = { .mask_host = cases[i].mask };
+
+		if ((network_check(&net, NULL) == 0) != cases[i].good)
+			fail_msg("mask '%s'", cases[i].mask);
+	}
+	memset(long_mask, 'a', sizeof(long_mask) - 1);
+	long_mask[sizeof(long_mask) - 1] = '\0';
+	assert_int_equal(
+		network_check(&(struct hub_network){ .mask_host = long_mask }, NULL), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(states),
 		cmocka_unit_test(codes),
 		cmocka_unit_test(network_rules),
+		cmocka_unit_test(network_masks),
 		cmocka_unit_test(quotas),
 		cmocka_unit_test(bucket),
 		cmocka_unit_test(keys),

@@ -3,7 +3,8 @@
  * hub/network.c - what a rule about the network may look like.
  *
  * Owns:  the grammar: an address, a range of them (CIDR), and for what is allowed also the name of
- *        a host, or "*.name" for all below it.
+ *        a host, or "*.name" for all below it. And a mask for Host, which becomes a line of a
+ *        request: nothing in it may end that line.
  */
 #include <arpa/inet.h>
 #include <string.h>
@@ -69,9 +70,33 @@ static int check(const char *const *list, const char *what, bool names, struct h
 	return 0;
 }
 
+static bool is_mask(const char *text)
+{
+	size_t n = strlen(text);
+
+	if (!n || n > HOST_BYTES)
+		return false;
+	while (*text) {
+		const char *after = str_after(text, "${PORT}");
+
+		n = after ? (size_t)(after - text)
+			  : strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					 "0123456789-_.:[]");
+		if (!n)
+			return false;
+		text += n;
+	}
+	return true;
+}
+
 int network_check(const struct hub_network *net, struct hub_fail *f)
 {
 	int r = check(net->allow_out, "allowOut", true, f);
 
-	return r < 0 ? r : check(net->deny_out, "denyOut", false, f);
+	if (r == 0)
+		r = check(net->deny_out, "denyOut", false, f);
+	if (r == 0 && net->mask_host && !is_mask(net->mask_host))
+		r = hub_fail(f, HUB_INVALID,
+			"maskRequestHost is no host name such as localhost:${PORT}");
+	return r;
 }

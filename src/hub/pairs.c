@@ -133,8 +133,8 @@ int network_make(struct network *n, const struct hub_network *from)
 		list[at++] = (struct hub_pair){ "deny", "" };
 	if (from->private_ports)
 		list[at++] = (struct hub_pair){ "private", "" };
-	if (from->extra)
-		list[at++] = (struct hub_pair){ "extra", from->extra };
+	if (from->mask_host)
+		list[at++] = (struct hub_pair){ "extra", from->mask_host };
 	for (unsigned i = 0; i < out; i++)
 		list[at++] = (struct hub_pair){ "+", from->allow_out[i] };
 	for (unsigned i = 0; i < in; i++)
@@ -164,7 +164,7 @@ int network_read(struct network *n, struct db_blob blob)
 	}
 	n->view.deny_internet = pairs_get(&n->pairs, "deny") != NULL;
 	n->view.private_ports = pairs_get(&n->pairs, "private") != NULL;
-	n->view.extra = pairs_get(&n->pairs, "extra");
+	n->view.mask_host = pairs_get(&n->pairs, "extra");
 	for (const char *sign = "+-"; *sign; sign++) {
 		const char *const *list = n->lists + at;
 

@@ -35,18 +35,38 @@ static bool find_on_shelf(const struct hub *hub, const char *name, char out[TEMP
 	       is_on_shelf(hub, out);
 }
 
+/* By this very name. */
+static bool find_named(const struct hub *hub, const char *name, char out[TEMPLATE_NAME_MAX + 1])
+{
+	const char *means = config_alias(hub->config, name);
+
+	/* An alias is the operator's own word: a directory, too. */
+	if ((means != name || str_eq(name, "host")) &&
+		str_copy(out, TEMPLATE_NAME_MAX + 1, means) == 0)
+		return true;
+	return strlen(name) <= TEMPLATE_NAME_MAX && find_on_shelf(hub, name, out);
+}
+
+/* "NAME:default": the one tag that every template has. */
+static bool cut_tag(const char *name, char out[TEMPLATE_NAME_MAX + 1])
+{
+	static const char tag[] = ":default";
+	size_t n = strlen(name);
+
+	return n >= sizeof(tag) && str_eq(name + n - (sizeof(tag) - 1), tag) &&
+	       str_fmt(out, TEMPLATE_NAME_MAX + 1, "%.*s", (int)(n - (sizeof(tag) - 1)), name) == 0;
+}
+
 int hub_template_find(struct hub *hub, const struct hub_caller *who, const char *name,
 	char ret_means[TEMPLATE_NAME_MAX + 1], struct hub_fail *f)
 {
-	const char *means = config_alias(hub->config, name);
-	char shown[128];
+	char shown[128], cut[TEMPLATE_NAME_MAX + 1];
 
 	(void)who; /* templates are the operator's, and everybody's to use */
-	/* An alias is the operator's own word: a directory, too. */
-	if ((means != name || str_eq(name, "host")) &&
-		str_copy(ret_means, TEMPLATE_NAME_MAX + 1, means) == 0)
-		return 0;
-	if (strlen(name) <= TEMPLATE_NAME_MAX && find_on_shelf(hub, name, ret_means))
+	if (!name)
+		name = hub->config->template;
+	if (find_named(hub, name, ret_means) ||
+		(cut_tag(name, cut) && find_named(hub, cut, ret_means)))
 		return 0;
 	return hub_fail(f, HUB_NOT_FOUND, "there is no template '%s'",
 		str_show(shown, sizeof(shown), name));

@@ -76,12 +76,9 @@ void tenant_limits(struct hub *hub, struct tenant *t)
 
 void tenant_want(const struct hub *hub, const struct plan_limits *l, struct quota_use *ret)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-
-	(void)hub;
 	ret->sandboxes = 1;
 	ret->memory_bytes = l->memory_bytes ? (int64_t)l->memory_bytes : MEMORY_DEFAULT;
-	ret->cpu_milli = l->cpu_milli ? l->cpu_milli : (cpus > 0 ? cpus : 1) * 1000;
+	ret->cpu_milli = l->cpu_milli ? l->cpu_milli : hub->cpus * 1000;
 }
 
 static void add(struct quota_use *to, const struct quota_use *what, int sign)

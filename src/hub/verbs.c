@@ -408,7 +408,9 @@ struct hub_call *hub_set_network(struct hub *hub, const struct hub_caller *who, 
 		(net->deny_internet || net->allow_out || net->deny_out))
 		return refuse(call, HUB_UNSUPPORTED,
 			"shares the host's network: what goes out cannot be changed while it runs");
+	/* What comes in is not what this changes. */
 	all.private_ports = sb->network.view.private_ports;
+	all.mask_host = sb->network.view.mask_host;
 	r = network_make(&made, &all);
 	if (r < 0)
 		return refuse(call, HUB_INVALID, "was given network settings that are too long");

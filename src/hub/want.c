@@ -250,6 +250,16 @@ bool want_fits_pool(const struct hub *hub, const struct want *w)
 	       w->net == (enum net_mode)w->says.net && !traits_any_set(&req->traits);
 }
 
+void want_mold(const struct want *w, char out[WANT_MOLD_MAX])
+{
+	const struct plan_limits *l = &w->says.limits;
+
+	str_fmt(out, WANT_MOLD_MAX, "%d %d %d %llu %llu %lu %lu", (int)w->tier, (int)w->net,
+		(int)w->traits.tenants, (unsigned long long)l->memory_bytes,
+		(unsigned long long)l->disk_bytes, (unsigned long)l->cpu_milli,
+		(unsigned long)l->pids);
+}
+
 static int fill_tokens(const struct want *w, struct sandbox *sb)
 {
 	int r = 0;

@@ -19,21 +19,25 @@ static const uint64_t kept = BIT(CAP_CHOWN) | BIT(CAP_DAC_OVERRIDE) | BIT(CAP_FO
 			     BIT(CAP_FSETID) | BIT(CAP_KILL) | BIT(CAP_SETUID) | BIT(CAP_SETGID) |
 			     BIT(CAP_SETPCAP) | BIT(CAP_NET_BIND_SERVICE) | BIT(CAP_SYS_CHROOT);
 
-int jail_caps(struct err *e)
+int jail_bound(uint64_t keep, struct err *e)
 {
-	int r;
-
-	/* The bounding set is what root gets back at every exec. Stop at the first unknown number.
-	 */
 	for (unsigned cap = 0; cap < 64; cap++) {
-		if (kept & BIT(cap))
-			continue;
-		r = host_prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
-		if (r == -EINVAL && cap > CAP_AUDIT_READ)
+		int r = keep & BIT(cap) ? 0 : host_prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+
+		if (r == -EINVAL && cap > CAP_AUDIT_READ) /* the first that does not exist */
 			break;
 		if (r < 0)
 			return err_set(e, -r, "dropping capability %u", cap);
 	}
+	return 0;
+}
+
+int jail_caps(struct err *e)
+{
+	int r = jail_bound(kept, e);
+
+	if (r < 0)
+		return r;
 	r = host_capset(kept, kept, 0);
 	if (r < 0)
 		return err_set(e, -r, "setting capabilities");

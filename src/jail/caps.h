@@ -2,6 +2,8 @@
 #ifndef WARD_JAIL_CAPS_H
 #define WARD_JAIL_CAPS_H
 
+#include <stdint.h>
+
 #include "base/err.h"
 
 /*
@@ -10,5 +12,7 @@
  * rules, once the id changes.
  */
 int jail_caps(struct err *e);
+/* The bounding set, which is what root gets back at every exec: of it these alone stay. */
+int jail_bound(uint64_t keep, struct err *e);
 
 #endif

@@ -42,7 +42,10 @@ struct plan_limits {
 	uint64_t disk_bytes;
 	uint64_t output_bytes;
 	uint64_t timeout_ms;
-	uint64_t io_bytes_s, io_ops_s; /* vm tier: of its disk, each second */
+	/* vm tier: of each disk and, each way, of its network card, each second; and how long a
+	 * guest may take to come up (0: VM_BOOT_MS) */
+	uint64_t io_bytes_s, io_ops_s, net_bytes_s, net_frames_s;
+	uint64_t boot_ms;
 	uint32_t pids;
 	uint32_t cpu_milli;  /* thousandths of a CPU */
 	uint32_t cpu_weight; /* 1..10000, 100 is everybody else's; 0: leave it */
@@ -88,6 +91,7 @@ struct plan {
 	/* vm tier: the host's end of its network card, and "A.B.C.D/N[,GATEWAY]" inside. Or NULL.
 	 */
 	const char *tap, *tap_addr;
+	const char *vsock;        /* vm tier: where its vsock is to be reached; or NULL */
 	const char *cpu_template; /* vm tier: which features its CPUs have; NULL: all */
 
 	const char *const *argv; /* NULL-terminated */

@@ -39,7 +39,8 @@ enum {
 	START_LAST = 4, /* when this process ends, so does the agent */
 	START_MORE = 8, /* the fields go on in the next START frame of this stream */
 	START_NULL_STDIN = 16, /* pipes: stdin is /dev/null */
-	START_HOME = 32,       /* without CWD: in the user's home, or "/" when there is none */
+	START_HOME = 32,       /* CWD as USER means it; without: home, or "/" when there is none */
+	START_DRAIN = 64,      /* pipes: EXIT waits until nobody has stdout or stderr open */
 
 	OPENED_FD = 1, /* OPENED: a descriptor came with the frame */
 

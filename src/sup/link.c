@@ -104,6 +104,13 @@ unsigned link_call_count(const struct link *l)
 	return l->used;
 }
 
+int link_unsent(const struct link *l)
+{
+	if (l->closed || l->ctl.dead)
+		return -ENOTCONN;
+	return ctl_waiting(&l->ctl) > 0;
+}
+
 /* --- Calls ------------------------------------------------------------------------------------ */
 
 static int grow(struct link *l)
@@ -223,7 +230,7 @@ int link_send_fds(struct link *l, struct link_call *c, struct msg *m, const int 
 	return sent(l, c, r, ret, e);
 }
 
-int link_send_parts(struct link *l, struct link_call *c, const struct msg *m, bool now,
+int link_send_parts(struct link *l, struct link_call *c, const struct msg *m,
 	struct link_call **ret, struct err *e)
 {
 	const uint8_t *fields = m->buf + FRAME_HEAD;
@@ -239,7 +246,7 @@ int link_send_parts(struct link *l, struct link_call *c, const struct msg *m, bo
 		r = ctl_put(&l->ctl, m->type, m->flags | more, m->stream, fields + at, n, -1);
 		at += n;
 	} while (r == 0 && at < len);
-	if (r == 0 && now)
+	if (r == 0)
 		ctl_flush(&l->ctl);
 	return sent(l, c, r, ret, e);
 }

@@ -97,6 +97,8 @@ void link_work(struct link *l, short revents);
 /* The last state that came; NULL before the first. */
 const struct link_status *link_status(const struct link *l);
 unsigned link_call_count(const struct link *l);
+/* 0: the kernel has taken all that was sent. 1: some of it waits. -ENOTCONN: nobody will get it. */
+int link_unsent(const struct link *l);
 
 /* --- Starting one ----------------------------------------------------------------------------- */
 
@@ -202,7 +204,7 @@ struct link_handler {
 
 /* A process belongs to the sandbox, not to the call: it goes on when the call is dropped. */
 struct link_start {
-	uint16_t flags;          /* START_PTY, START_NULL_STDIN */
+	uint16_t flags;          /* START_PTY, START_NULL_STDIN, START_DRAIN */
 	const char *const *argv; /* NULL-terminated, at least one */
 	const char *const *env;  /* over the sandbox's own; NULL: none */
 	const char *cwd;         /* NULL: the sandbox's workdir, else the user's home */

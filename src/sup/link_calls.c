@@ -93,7 +93,7 @@ static int check_start(const struct link_start *s, size_t size, size_t count, st
 {
 	if (!s->argv || !s->argv[0])
 		return err_say(e, EINVAL, "no command to start");
-	if (s->flags & ~(START_PTY | START_NULL_STDIN))
+	if (s->flags & ~(START_PTY | START_NULL_STDIN | START_DRAIN))
 		return err_say(e, EINVAL, "flags %#x", s->flags);
 	if (s->tag && (!*s->tag || strlen(s->tag) > LABEL_MAX))
 		return err_say(e, EINVAL, "a tag has 1 to %d bytes", LABEL_MAX);
@@ -138,7 +138,7 @@ int link_start(struct link *l, const struct link_start *s, const struct link_han
 	put_u32(&m, TAG_COLS, s->cols);
 	put_u32(&m, TAG_WINDOW, s->window);
 	put_u64(&m, TAG_TIMEOUT_MS, s->timeout_ms);
-	return link_send_parts(l, c, &m, true, ret, e);
+	return link_send_parts(l, c, &m, ret, e);
 }
 
 /* A call that is one small frame: opened here, its fields put by the caller. */
@@ -303,8 +303,7 @@ int link_bind(struct link *l, const struct link_bind *b, const struct link_handl
 	put_limits(&m, &b->limits);
 	put_u64(&m, TAG_TIMEOUT_MS, b->deadline_ms);
 	put_u32(&m, TAG_ACTION, b->deadline_action);
-	/* Not at once: what follows, most often a START, goes in the same send. */
-	return link_send_parts(l, c, &m, false, ret, e);
+	return link_send_parts(l, c, &m, ret, e);
 }
 
 int link_limits(struct link *l, const struct plan_limits *limits, const struct link_handler *h,

@@ -42,7 +42,7 @@ int link_send_msg(
 int link_send_fds(struct link *l, struct link_call *c, struct msg *m, const int *fds,
 	unsigned count, struct link_call **ret, struct err *e);
 /* Fields that may be longer than a frame: cut into frames with START_MORE. */
-int link_send_parts(struct link *l, struct link_call *c, const struct msg *m, bool now,
+int link_send_parts(struct link *l, struct link_call *c, const struct msg *m,
 	struct link_call **ret, struct err *e);
 void link_close_call(struct link_call *c);
 

@@ -4,8 +4,9 @@
  *
  * Owns:  struct serve, the socket in <state>/run, and the order of a turn.
  * Rules: one thread, one poll; nothing waits for the sandbox or for the daemon, apart from pausing,
- *        which waits until every process stands still. Each turn reads first and sends last, so
- *        that many answers are one send. The deadline is kept here, daemon or not.
+ *        which waits until every process stands still, and snapshots (serve_still.c). Each turn
+ * reads first and sends last, so that many answers are one send. The deadline is kept here, daemon
+ * or not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,6 +145,12 @@ static void answer_denials(void *arg)
 	}
 }
 
+static void answer_meanwhile(void *arg)
+{
+	answer_denials(arg);
+	still_meanwhile(arg);
+}
+
 /* Its time stands still from now on. */
 static void paused(struct serve *s, uint64_t now, const char *reason)
 {
@@ -177,7 +184,7 @@ int serve_snapshot(struct serve *s, const struct snap *into, unsigned flags, str
 
 	if (s->state != SUP_RUNNING && s->state != SUP_PAUSED)
 		return err_say(e, EAGAIN, "it is not running yet");
-	r = box_snapshot(s->box, into, flags, answer_denials, s, e);
+	r = box_snapshot(s->box, into, flags, answer_meanwhile, s, e);
 	if (r < 0)
 		return r;
 	flight_note(&s->flight, "snapshot", "in %llu ms",
@@ -291,7 +298,7 @@ static void check_clock(struct serve *s)
 
 static int time_left_ms(const struct serve *s)
 {
-	const uint64_t times[] = { s->deadline_ns, s->kill_ns, s->keep_ns,
+	const uint64_t times[] = { s->deadline_ns, s->kill_ns, s->keep_ns, s->bound_ns,
 		s->state == SUP_RUNNING ? s->sample_ns : 0,
 		s->stall_ns ? s->stall_ns + (SUP_STALL_MS + 1) * ns_per_ms : 0 };
 	uint64_t next = 0, now;
@@ -324,7 +331,7 @@ static void fill_polls(struct serve *s, struct pollfd p[AT_COUNT])
 	p[AT_SIGNALS] = (struct pollfd){ .fd = s->signals, .events = POLLIN };
 	p[AT_LISTEN] = (struct pollfd){ .fd = s->listener, .events = POLLIN };
 	p[AT_LINK] = (struct pollfd){ .fd = s->link.fd, .events = deaf ? 0 : POLLIN };
-	if (ctl_waiting(&s->link))
+	if (ctl_waiting(&s->link) && !s->held)
 		p[AT_LINK].events |= POLLOUT;
 	p[AT_CHANNEL] = (struct pollfd){ .fd = s->channel_open ? s->fds->channel : -1,
 		.events = full ? 0 : POLLIN };
@@ -376,12 +383,14 @@ static void handle(struct serve *s, const struct pollfd p[AT_COUNT])
 		proc_pump_all(s);
 }
 
-/* The claim's own command does not wait for the disk. */
-static void tell_bound(struct serve *s)
+/* The claim's own command, which comes right behind the BIND or soon, does not wait for the disk.
+ */
+static void tell_bound(struct serve *s, bool over)
 {
-	if (!s->bound)
+	if (!s->bound_ns || (!over && clock_ns() < s->bound_ns))
 		return;
-	s->bound = false;
+	s->bound_ns = 0;
+	s->held = false;
 	if (s->hooks->bound)
 		s->hooks->bound(s->hooks->arg, s->bound_caller[0] ? s->bound_caller : NULL,
 			s->bound_trace[0] ? s->bound_trace : NULL);
@@ -392,6 +401,7 @@ static void serve_turns(struct serve *s)
 	struct pollfd p[AT_COUNT];
 
 	for (;;) {
+		bool over;
 		int n;
 
 		fill_polls(s, p);
@@ -408,9 +418,12 @@ static void serve_turns(struct serve *s)
 		}
 		if (s->link_broken)
 			link_hang_up(s);
-		ctl_flush(&s->link);
-		tell_bound(s);
-		if (s->killed || (n > 0 && p[AT_END].revents))
+		over = s->killed || (n > 0 && p[AT_END].revents);
+		if (!s->held || over)
+			ctl_flush(&s->link);
+		s->bound_now = false;
+		tell_bound(s, over);
+		if (over)
 			return;
 	}
 }

@@ -264,6 +264,7 @@ void agent_receive(struct serve *s)
 		}
 		become_ready(s);
 	}
+	s->held = false;
 	s->agent_more = true;
 	for (unsigned n = 0; n < FRAMES_PER_TURN && !s->killed; n++) {
 		if (link_is_full(s))

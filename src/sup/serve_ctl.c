@@ -3,8 +3,8 @@
  * sup/serve_ctl.c - requests that a supervisor answers itself.
  *
  * Owns:  the table of them, and the defaults of processes.
- * Rules: each gets exactly one final frame, at once. What the kernel refuses is an ERROR with the
- *        kernel's errno and changes nothing that was not told.
+ * Rules: each gets exactly one final frame, at once (SNAPSHOT: when it is done). What the kernel
+ *        refuses is an ERROR with the kernel's errno and changes nothing that was not told.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +16,10 @@
 #include "proto/le.h"
 #include "sup/serve_impl.h"
 
-enum { USAGE_NUMBERS = 11 };
+enum {
+	USAGE_NUMBERS = 11,
+	BOUND_MS = 20, /* after a BIND: its first command has come by then, or is not in a hurry */
+};
 
 /* 10 years: longer than any host stays up. */
 static const uint64_t deadline_max_ms = 1000ull * 86400 * 3650;
@@ -165,7 +168,8 @@ static int on_bind(
 	serve_set_deadline(s, ms, action);
 	ctl_line(s->bound_caller, sizeof(s->bound_caller), ctl_text(v, TAG_CALLER));
 	ctl_line(s->bound_trace, sizeof(s->bound_trace), ctl_text(v, TAG_TRACE));
-	s->bound = true;
+	s->bound_now = true;
+	s->bound_ns = clock_ns() + BOUND_MS * 1000000ull;
 	flight_note(&s->flight, "bound", "%s", s->bound_caller);
 	return 0;
 }
@@ -251,9 +255,14 @@ static int on_snapshot(
 	struct snap into = { state, memory, disk };
 
 	(void)v;
+	(void)e;
 	if (state < 0 || memory < 0 || disk < 0)
 		return -EPROTO;
-	return serve_snapshot(s, &into, f->flags, e);
+	take_fd(&state);
+	take_fd(&memory);
+	take_fd(&disk);
+	still_ask(s, f, &into);
+	return 1;
 }
 
 static int on_resume(
@@ -354,7 +363,7 @@ static int on_started(
 	return 1;
 }
 
-/* Both answer in their own time. */
+/* These answer in their own time. */
 static int on_attach(
 	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
 {

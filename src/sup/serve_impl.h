@@ -98,12 +98,24 @@ struct defaults {
 	void *room;
 };
 
+/* A SNAPSHOT that is to be carried out: serve_still.c. */
+struct later;
+struct still {
+	bool asked;
+	uint16_t flags;
+	uint32_t stream;
+	struct snap files;          /* ours */
+	struct later *first, *last; /* frames that wait for its end */
+	size_t bytes;
+};
+
 struct serve {
 	/* What is so. */
 	bool link_broken;         /* an answer is missing: only a new connection is honest */
 	bool channel_open, ready; /* the agent's */
 	bool agent_more;          /* frames of the agent may be waiting in the reader */
-	bool bound;               /* BIND came in this turn, and is not told yet */
+	bool bound_now;           /* BIND came in this turn */
+	bool held; /* START right behind it: the answers to both go together, and soon */
 	bool killed, over;
 	bool disk_full; /* noted */
 	enum sup_state state;
@@ -118,6 +130,7 @@ struct serve {
 	size_t stall_waiting;
 	struct call *calls[SUP_CALLS_MAX + 1];
 	struct parts parts;
+	struct still still;
 
 	/* The sandbox. */
 	struct box *box;
@@ -139,6 +152,7 @@ struct serve {
 	uint64_t paused_ns;        /* since when */
 	uint64_t deadline_total_ms;
 	uint64_t sample_ns, keep_ns, kill_ns;
+	uint64_t bound_ns; /* BIND came; when the audit is told */
 
 	char id[ID_LEN + 1];
 	char created[CLOCK_TEXT];
@@ -167,6 +181,9 @@ void link_accept(struct serve *s);
 void link_take(struct serve *s, int fd); /* a new daemon: the old one is hung up on */
 void link_hang_up(struct serve *s);
 void link_receive(struct serve *s);
+/* A frame of the daemon: now, or kept until the sandbox does not stand still any more. */
+int link_frame(void *arg, const struct frame *f); /* @arg is the struct serve */
+int link_handle(struct serve *s, const struct frame *f);
 bool link_is_full(const struct serve *s); /* so much waits for it that nothing more is read */
 void link_status_send(struct serve *s);
 void link_ok(struct serve *s, uint32_t stream);
@@ -180,6 +197,15 @@ int ctl_request(struct serve *s, const struct frame *f, const struct ctl_fields 
 int defaults_set(struct defaults *d, const char *const *env, const char *user, const char *workdir);
 void defaults_done(struct defaults *d);
 void put_limits(struct msg *m, const struct plan_limits *l);
+
+/* serve_still.c */
+bool still_waits(const struct serve *s, const struct frame *f); /* not now: keep it */
+int still_keep(struct serve *s, const struct frame *f);         /* until later */
+/* SNAPSHOT into @files (taken): carried out and answered by still_work(). */
+void still_ask(struct serve *s, const struct frame *f, const struct snap *files);
+void still_work(struct serve *s); /* never out of a frame */
+void still_meanwhile(struct serve *s);
+void still_drop(struct serve *s); /* whoever sent what waits is gone */
 
 /* serve_start.c */
 int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size_t len);

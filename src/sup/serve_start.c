@@ -145,7 +145,7 @@ static void fill_start(struct serve *s, const struct frame *f, const struct ctl_
 		.cols = (uint16_t)ctl_num(v, TAG_COLS, 0),
 		.window = SUP_PROC_WINDOW,
 	};
-	if (!cwd && user)
+	if (user && (!cwd || cwd[0] != '/'))
 		out->flags |= START_HOME;
 }
 
@@ -153,7 +153,7 @@ static int check_start(const struct serve *s, const struct frame *f, const struc
 {
 	const char *label = ctl_text(v, TAG_LABEL);
 
-	if (f->flags & ~(START_PTY | START_NULL_STDIN))
+	if (f->flags & ~(START_PTY | START_NULL_STDIN | START_DRAIN))
 		return EOPNOTSUPP;
 	if (!ctl_has(v, TAG_ARG) || (label && (!*label || strlen(label) > LABEL_MAX)) ||
 		ctl_num(v, TAG_ROWS, 0) > UINT16_MAX || ctl_num(v, TAG_COLS, 0) > UINT16_MAX ||
@@ -196,6 +196,7 @@ static void start_on(struct serve *s, const struct frame *f, const struct ctl_fi
 			s->keep_ns = p->kill_ns;
 	}
 	s->started++;
+	s->held = s->bound_now; /* the daemon is not woken for the one, and again for the other */
 	note_start(s, st, p->label);
 	c = call_open(s, f, CALL_OUTPUT);
 	if (c)

@@ -140,6 +140,10 @@ def engine_singles(table, hub):
     hub("pool", "base", "min=0", "max=0")
     for name, rows, goal in (("warm claim", warm, 0.5), ("cold create", cold, None)):
         table.add(f"{name} to exec'd, in the daemon", [got["opened_us"] / 1000 for got in rows], "ms", goal)
+        for step, what in (("journaled", "it is journaled"), ("bind-sent", "its supervisor is told")):
+            at = [got["steps_us"][step] / 1000 for got in rows if step in got["steps_us"]]
+            if at:
+                table.add(f"  of it: until {what}", at, "ms")
         table.add(f"  of it: until the {name.split()[1]} is answered", [got["created_us"] / 1000 for got in rows], "ms")
     if len(warm) < ROUNDS:
         print(f"  {ROUNDS - len(warm)} of {ROUNDS} claims found the pool empty and are not in it")

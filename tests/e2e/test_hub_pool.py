@@ -38,6 +38,35 @@ def test_a_claim_is_warm_with_all_of_its_own(hub):
     assert not h("create", "cold=1")["from_pool"]
 
 
+def test_a_claim_does_not_wait_for_its_supervisor(hub):
+    """What it was given is on its way before anybody is told of it, and arrives whatever becomes of the daemon."""
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1")
+    filled(h, 1)
+    ((box, pid),) = supervisors(hub.state).items()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        assert h("create", "env.A=b", "timeout=120000")["id"] == box
+        h.kill()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    h = hub().ready()
+    assert h("get", box)["state"] == "running"
+    assert h("exec", box, "echo", "$A")["out"] == "b\n"
+    until(lambda: any("run.bound" in line and box in line for line in h("audit", "limit=1000")["lines"]), "the supervisor's line in the audit log")
+
+
+def test_limits_that_cannot_be_are_refused(hub):
+    """These the kernel may refuse: such a claim waits for the answer."""
+    h = hub().ready()
+    h("pool", "base", "min=1", "max=1", "warm=head+-c+9000000+/dev/zero+>/tmp/full")
+    filled(h, 1)
+    with pytest.raises(Refused) as e:
+        h("create", f"memory={2 << 20}")
+    assert "a warm sandbox did not take the request" in e.value.msg
+    until(lambda: not h.list("all=1"), "the one that could not be bound to end")
+
+
 def test_claimed_timeouts_hold(hub):
     h = hub().ready()
     h("pool", "base", "min=1", "max=1")

@@ -1,8 +1,11 @@
 """The vm tier's monitor, around a guest of a few instructions: that runs on any /dev/kvm, also one on which no
 Linux boots."""
+import json
 import os
 import shutil
 import signal
+import socket
+import stat
 import struct
 import time
 
@@ -61,23 +64,132 @@ def test_a_guest_runs_behind_the_filter(ward, state, tmp_path, leaks):
     assert "the guest switched itself off" in done.stderr and "console: hi" in done.stderr
 
 
-def test_the_monitor_has_nothing_open_but_its_machine(ward, state, tmp_path, leaks):
+def test_a_state_directory_with_blanks(ward, state, tmp_path, leaks):
+    blanks = state / "with some  blanks"
+    guest(blanks, SAYS_HI)
+    words = vm(tmp_path / "tem plate")
+    done = ward("--state-dir", blanks, *words, "--", "true")
+    assert "the guest switched itself off" in done.stderr
+    assert len(list((blanks / "images").glob("*.ext4"))) == 1
+
+
+@pytest.fixture
+def monitor(ward, state, tmp_path, leaks):
+    """A monitor whose guest runs on and never calls; its first process id, and what ward had open beside."""
     guest(state, RUNS_ON)
     secret = tmp_path / "secret"
     secret.write_text("x")
     with open(secret) as f:
         os.set_inheritable(f.fileno(), True)
         process = ward.start(*vm(tmp_path), "--", "true", pass_fds=[f.fileno()])
-    monitor = child_in_jail(process)
+    pid = child_in_jail(process)
     try:
-        assert monitor, "no monitor came up"
-        open_files = {os.readlink(f"/proc/{monitor}/fd/{n}") for n in os.listdir(f"/proc/{monitor}/fd")}
-        allowed = ("anon_inode:", "socket:", f"/proc/{monitor}/pagemap", str(state / "images"))
-        assert not [name for name in open_files if not name.startswith(allowed)]
-        assert sum(name.startswith("socket:") for name in open_files) == 3  # channel, keeper, control
+        assert pid, "no monitor came up"
+        yield pid
     finally:
-        if monitor:
-            os.kill(monitor, signal.SIGKILL)  # and ward sees it end
+        if pid:
+            os.kill(pid, signal.SIGKILL)  # and ward sees it end
         else:
             process.kill()
         process.wait(timeout=60)
+
+
+def threads(pid):
+    """Those that run code of ours: newer kernels show a worker of KVM's as a thread too."""
+    return [t for t in os.listdir(f"/proc/{pid}/task") if not open(f"/proc/{pid}/task/{t}/comm").read().startswith("kvm-")]
+
+
+def test_the_monitor_has_nothing_open_but_its_machine(monitor, state):
+    open_files = [os.readlink(f"/proc/{monitor}/fd/{n}") for n in os.listdir(f"/proc/{monitor}/fd")]
+    allowed = ("anon_inode:kvm-vm", "anon_inode:kvm-vcpu:0", "anon_inode:[eventfd]", "anon_inode:[eventpoll]",
+               "anon_inode:[timerfd]", "socket:", f"/proc/{monitor}/pagemap", str(state / "images"))
+    assert not [name for name in open_files if not name.startswith(allowed)]
+    assert sum(name.startswith("socket:") for name in open_files) == 3  # channel, keeper, control
+    assert sum(name.startswith("anon_inode:kvm") for name in open_files) == 2  # the machine and its CPU, not /dev/kvm
+    # The image: for reading only.
+    for n in os.listdir(f"/proc/{monitor}/fd"):
+        if os.readlink(f"/proc/{monitor}/fd/{n}").startswith("/"):
+            flags = int(open(f"/proc/{monitor}/fdinfo/{n}").read().split("flags:")[1].split()[0], 8)
+            assert flags & os.O_ACCMODE == os.O_RDONLY
+
+
+def test_the_monitor_may_nothing(monitor):
+    """Of each thread: no capability, a user of its own, no way to more, a filter of its own."""
+    assert len(threads(monitor)) == 2
+    for t in threads(monitor):
+        status = dict(line.split(":\t", 1) for line in open(f"/proc/{monitor}/task/{t}/status").read().splitlines() if ":\t" in line)
+        for caps in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]:
+            assert int(status[caps], 16) == 0, (t, caps)
+        for ids in ["Uid", "Gid"]:
+            assert len(set(status[ids].split())) == 1 and int(status[ids].split()[0]) != 0, status[ids]
+        assert status["Groups"].split() == []
+        assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
+    # Nobody of the same user could look into it, if there were one.
+    assert os.stat(f"/proc/{monitor}/mem").st_uid == 0
+
+
+def test_the_monitor_sees_nothing(monitor):
+    """Namespaces of its own, a root with nothing in it, no environment, no core files, no files to write."""
+    for name in ["mnt", "net", "ipc", "uts", "pid", "cgroup"]:
+        assert os.readlink(f"/proc/{monitor}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"), name
+    assert os.listdir(f"/proc/{monitor}/root") == []
+    assert os.readlink(f"/proc/{monitor}/cwd") == "/"
+    mounts = open(f"/proc/{monitor}/mounts").read().splitlines()
+    assert len(mounts) == 1 and mounts[0].split()[1] == "/" and "ro" in mounts[0].split()[3].split(",")
+    assert [line.split(":")[0].strip() for line in open(f"/proc/{monitor}/net/dev").read().splitlines()[2:]] == ["lo"]
+    limits = {line[:26].strip(): line[26:].split()[:2] for line in open(f"/proc/{monitor}/limits").read().splitlines()}
+    assert limits["Max core file size"] == ["0", "0"] and limits["Max file size"] == ["0", "0"]
+    assert int(limits["Max open files"][1]) <= 512
+
+
+def test_what_the_monitor_has_mapped(monitor):
+    """Nothing that can be written and executed; of files the program alone; guards around the guest's memory."""
+    maps = [line.split(maxsplit=5) for line in open(f"/proc/{monitor}/maps").read().splitlines()]
+    assert not [m for m in maps if "w" in m[1] and "x" in m[1]]
+    names = {m[5] for m in maps if len(m) > 5 and m[5].startswith("/")}
+    assert len(names - {"/dev/zero (deleted)"}) <= 2, names  # ward, and what all of them share with it
+    spans = [(*(int(x, 16) for x in m[0].split("-")), m[1]) for m in maps]
+    memory = [i for i, (start, end, flags) in enumerate(spans) if end - start == 64 << 20 and flags.startswith("rw")]
+    assert len(memory) == 1
+    before, after = spans[memory[0] - 1], spans[memory[0] + 1]
+    assert before[2].startswith("---") and before[1] == spans[memory[0]][0]
+    assert after[2].startswith("---") and after[0] == spans[memory[0]][1]
+
+
+def test_a_guest_that_hangs_is_ended(ward, state, tmp_path, leaks):
+    guest(state, RUNS_ON)
+    report = tmp_path / "report"
+    done = ward(*vm(tmp_path), "--boot-timeout", "1s", "--json", str(report), "--", "true")
+    assert done.returncode == 125
+    assert "did not come up within 1 s (--boot-timeout); console: (nothing)" in done.stderr
+    told = json.loads(report.read_text())
+    assert told["cause"] == "setup-failed" and told["step"] == "agent" and told["limits"]["boot_ms"] == 1000
+
+
+def test_a_socket_to_the_guest(ward, state, tmp_path, leaks):
+    """--vsock: there while the machine is, for its owner alone, and closed to who says nothing that makes sense."""
+    guest(state, RUNS_ON)
+    path = str(tmp_path / "u")
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(path)  # what somebody left behind
+    stale.close()
+    process = ward.start(*vm(tmp_path), "--vsock", path, "--", "true")
+    monitor = child_in_jail(process)
+    try:
+        assert monitor, "no monitor came up"
+        assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+        with socket.socket(socket.AF_UNIX) as client:
+            client.settimeout(60)
+            client.connect(path)
+            client.sendall(b"CONNECT me\n")
+            assert client.recv(16) == b""
+        again = ward(*vm(tmp_path / "b"), "--vsock", path, "--", "true")
+        assert again.returncode == 125 and "--vsock" in again.stderr and "in use" in again.stderr
+        assert os.path.exists(path)
+    finally:
+        if monitor:
+            os.kill(monitor, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait(timeout=60)
+    assert not os.path.exists(path)

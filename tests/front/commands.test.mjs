@@ -60,6 +60,10 @@ test('unknown user', async () => {
 test('cwd', async () => {
   assert.equal((await run('pwd', { cwd: '/tmp' })).stdout, '/tmp\n')
   await assert.rejects(run('pwd', { cwd: '/no/such/place' }), InvalidArgumentError)
+  await assert.rejects(run('pwd', { cwd: '~root' }), InvalidArgumentError)
+  await box.it.files.makeDir('below')
+  for (const cwd of ['below', '~/below']) assert.equal((await run('pwd', { cwd })).stdout, '/home/user/below\n')
+  assert.equal((await run('pwd', { cwd: '~', user: 'root' })).stdout, '/root\n')
 })
 
 test('environment: sandbox, then request', async () => {
@@ -115,6 +119,15 @@ import os, time
 for byte in 'grün €'.encode():
     os.write(1, bytes([byte])); time.sleep(0.01)"`)
   assert.equal(result.stdout, 'grün €')
+})
+
+test('what is left in the background still speaks, and a kill ends it', async () => {
+  assert.equal((await run('(sleep 0.5; echo late) & echo soon')).stdout, 'soon\nlate\n')
+  const handle = await run('sleep 100 & echo $!', { background: true, timeoutMs: 0 })
+  const left = await until(() => handle.stdout.trim(), 'its number')
+  assert.equal(await handle.kill(), true)
+  assert.equal((await handle.wait()).exitCode, 0)
+  await until(async () => (await run(`kill -0 ${left} 2>/dev/null || echo gone`)).stdout === 'gone\n', 'the end of the one left behind')
 })
 
 test('list', async () => {

@@ -177,6 +177,7 @@ test('pause and resume', async () => {
     assert.equal(await sandbox.pause(), false)
     assert.equal((await sandbox.getInfo()).state, 'paused')
     assert.equal(await sandbox.isRunning(), false)
+    assert.equal((await raw('GET', '/health', { headers: toPort(sandbox, 49999) })).status, 502)
     await assert.rejects(sandbox.commands.run('true'))
     await assert.rejects(sandbox.setTimeout(10_000), NotFoundError)
     const again = await sandbox.connect({ timeoutMs: 60_000 })
@@ -240,9 +241,13 @@ test('what is not there yet says so', async () => {
     assert.equal((await api('POST', '/sandboxes/aaaaaaaaaaaa/snapshots', {})).status, 404)
     assert.deepEqual(await all(Sandbox.listSnapshots(connection)), [])
     assert.equal(await Sandbox.deleteSnapshot('none:default', connection), false)
-    for (const [method, path] of [['POST', '/v3/templates'], ['POST', '/volumes'], ['POST', '/secrets']])
-      assert.equal((await api(method, path, {})).status, 501)
-    for (const body of [{ volumeMounts: [{ name: 'v', path: '/v' }] }, { network: { egressProxy: { address: 'a:1' } } }, { network: { rules: { 'x.test': [{}] } } }])
+    for (const [method, path] of [
+      ['POST', '/v3/templates'], ['POST', '/volumes'], ['POST', '/secrets'], ['POST', '/templates/tags'], ['DELETE', '/templates/tags'],
+      ['GET', '/templates/base/tags'], ['GET', '/templates/base/builds/b/status?logsOffset=0'], ['GET', '/templates/base/files/h'],
+      ['POST', '/v2/templates/base/builds/b'], ['PATCH', '/v2/templates/base'], ['GET', '/teams'],
+    ])
+      assert.equal((await api(method, path, method[0] === 'P' ? {} : undefined)).status, 501, path)
+    for (const body of [{ volumeMounts: [{ name: 'v', path: '/v' }] }, { network: { egressProxy: { address: 'a:1' } } }, { network: { rules: { 'x.test': [{}] } } }, { network: { httpsPorts: [8443] } }])
       assert.equal((await api('POST', '/v2/sandboxes', { templateID: 'base', ...body })).status, 501)
   })
 })
@@ -256,6 +261,21 @@ test('network settings', async () => {
     await sandbox.updateNetwork({ allowInternetAccess: false })
     assert.deepEqual((await sandbox.getInfo()).network.denyOut ?? [], [])
     assert.equal((await api('PUT', '/sandboxes/aaaaaaaaaaaa/network', {})).status, 404)
+    assert.equal((await api('PUT', `/sandboxes/${sandbox.sandboxId}-client/network`, {})).status, 204)
+  })
+})
+
+test('what comes in is not changed by what may go out', async () => {
+  for (const mask of ['', 'a b', 'x\r\nX-Evil: 1', 'x/y'])
+    assert.equal((await api('POST', '/v2/sandboxes', { templateID: 'base', network: { maskRequestHost: mask } })).status, 400, mask)
+  await withSandbox({ network: { maskRequestHost: 'localhost:${PORT}', allowPublicTraffic: false } }, async (sandbox) => {
+    await sandbox.updateNetwork({ denyOut: ['10.0.0.0/8'] })
+    const { network } = await sandbox.getInfo()
+    assert.deepEqual([network.maskRequestHost, network.allowPublicTraffic, network.denyOut], ['localhost:${PORT}', false, ['10.0.0.0/8']])
+    await sandbox.commands.run('python3 -c "import http.server as h\nclass H(h.BaseHTTPRequestHandler):\n def do_GET(s): s.send_response(200); s.end_headers(); s.wfile.write(s.headers[\'Host\'].encode())\nh.HTTPServer((\'127.0.0.1\', 3000), H).serve_forever()"', { background: true, timeoutMs: 0 })
+    const headers = { ...toPort(sandbox, 3000), 'E2b-Traffic-Access-Token': sandbox.trafficAccessToken }
+    const answer = await until(async () => { const a = await raw('GET', '/', { headers }); return a.status === 200 && a }, 'the server')
+    assert.equal(answer.body.toString(), 'localhost:3000')
   })
 })
 
@@ -264,6 +284,8 @@ test('templates', async () => {
   assert.equal((await api('GET', '/templates/aliases/base')).status, 200)
   assert.equal((await api('GET', '/templates/aliases/none-such')).status, 404)
   assert.equal((await api('DELETE', '/templates/base')).status, 403)
+  await withSandbox({ template: 'base:default' }, async (sandbox) => assert.equal((await sandbox.commands.run('id -un')).stdout, 'user\n'))
+  await assert.rejects(Sandbox.create('base:other', connection), SandboxError)
 })
 
 test('tenants do not see each other', async () => {

@@ -203,11 +203,13 @@ test('paths cannot leave the sandbox', async () => {
 })
 
 test('special files are refused', async () => {
+  await files().write('plain', 'x')
+  await assert.rejects(files().write('plain/below', 'x'), InvalidArgumentError)
   await run('mkfifo -m 666 pipe')
   await assert.rejects(files().read('pipe'))
   await assert.rejects(files().read('/dev/zero'))
   await assert.rejects(files().write('/dev/null', 'x'))
-  await assert.rejects(files().write('pipe', 'x'))
+  await assert.rejects(files().write('pipe', 'x'), InvalidArgumentError)
 })
 
 test('signed addresses', async () => {

@@ -321,3 +321,27 @@ def test_http2(client, daemon, box):
     args = [x for k, v in box["headers"].items() for x in ("-H", f"{k}: {v}")]
     done = subprocess.run([curl, "-s", "--http2-prior-knowledge", *args, daemon.url + "/files?path=/etc/hostname"], capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.strip()
+
+
+def test_revoked_key_loses_its_streams(daemon):
+    """What a key opened ends with it; the sandbox's own token is another matter."""
+    short = Client(daemon, daemon.key("short-lived", "gamma"))
+    status, body = short.call("POST", "/v2/sandboxes", b'{"templateID":"base","timeout":300}')
+    assert status == 201, body
+    told = json.loads(body)
+    with short.connect() as events, short.connect() as output:
+        events.sendall(head("GET", "/ward/v1/events", {"X-API-KEY": short.key}))
+        run = json.dumps({"args": ["sleep", "300"]}).encode()
+        output.sendall(head("POST", f"/ward/v1/sandboxes/{told['sandboxID']}/exec", {"X-API-KEY": short.key, "Content-Length": len(run)}, run))
+        assert events.recv(65536).startswith(b"HTTP/1.1 200") and output.recv(65536).startswith(b"HTTP/1.1 200")
+        assert daemon.ward("key", "revoke", "short-lived").returncode == 0
+        assert short.call("GET", "/v2/sandboxes")[0] == 401
+        for stream in events, output:
+            try:
+                while stream.recv(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+    plane = {"E2b-Sandbox-Id": told["sandboxID"], "E2b-Sandbox-Port": "49983", "X-Access-Token": told["envdAccessToken"]}
+    assert short.call("GET", "/files?path=/etc/hostname", headers=plane)[0] == 200
+    assert daemon.ward("kill", told["sandboxID"]).returncode == 0

@@ -142,3 +142,26 @@ CASE(behind_the_end)
 	fflush(stdout);
 	say_n("a page that is gone", p[4096]);
 }
+
+/* What was opened for reading stays so, also when a writer has the same file at the same number. */
+CASE(reading_only)
+{
+	int rw, ro;
+	char *p;
+
+	put("f", "hello");
+	rw = need_fd("f", open("f", O_RDWR));
+	ro = need_fd("f", open("f", O_RDONLY));
+	p = map(ro, PROT_READ, MAP_SHARED);
+	say("mprotect", mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	p = map(ro, PROT_READ, MAP_PRIVATE);
+	say("private", mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	p[0] = 'J';
+	p = map(rw, PROT_READ, MAP_SHARED);
+	say("of a writer", mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	p[0] = 'H';
+	need("dup2", dup2(ro, rw));
+	p = map(rw, PROT_READ, MAP_SHARED);
+	say("after dup2", mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	cat("f");
+}

@@ -3,6 +3,7 @@
 #include "io.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <sys/uio.h>
 
 CASE(errors)
@@ -368,4 +369,34 @@ CASE(reopen_without_partner)
 	R(read(r, b, 4));
 	R(read(r, b, 4));
 	io_show_poll("r", r);
+}
+
+static void *writes_much(void *arg)
+{
+	static char much[2 * 65536];
+	static long n;
+
+	n = write(*(int *)arg, much, sizeof(much));
+	return &n;
+}
+
+CASE(closed_under_a_writer)
+{
+	static char b[4096];
+	pthread_t writer;
+	void *wrote;
+	long n, all = 0;
+	int p[2], held = 0;
+
+	NEED(pipe(p));
+	NEED(-pthread_create(&writer, NULL, writes_much, &p[1]));
+	while (held < 65536) { /* then it waits for room */
+		NEED(ioctl(p[0], FIONREAD, &held));
+		io_nap(1);
+	}
+	R(close(p[1])); /* who waits there has the pipe still */
+	while ((n = read(p[0], b, sizeof(b))) > 0)
+		all += n;
+	NEED(-pthread_join(writer, &wrote));
+	printf("wrote %ld, read %ld and %ld\n", *(long *)wrote, all, n);
 }

@@ -361,3 +361,47 @@ CASE(private_map_of_a_memory_file)
 	p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	B(p != MAP_FAILED && (p[0] = 'x') == 'x');
 }
+
+static void room(const char *what, int flags, size_t mib)
+{
+	void *p = mmap(NULL, mib << 20, PROT_READ | PROT_WRITE,
+		flags | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	say(what, p == MAP_FAILED ? -1 : 0);
+	if (p != MAP_FAILED)
+		munmap(p, mib << 20);
+}
+
+CASE(limits_of_size)
+{
+	struct rlimit was, l;
+	int pid;
+
+	NEED(getrlimit(RLIMIT_AS, &was));
+	l = was;
+	l.rlim_cur = 300 << 20;
+	R(setrlimit(RLIMIT_AS, &l));
+	room("some", MAP_PRIVATE, 100);
+	room("more", MAP_PRIVATE, 400);
+	room("shared", MAP_SHARED, 400);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0) {
+		room("a child's", MAP_PRIVATE, 400);
+		fflush(stdout);
+		_exit(0);
+	}
+	R(io_reap(pid));
+	R(setrlimit(RLIMIT_AS, &was));
+	room("after", MAP_PRIVATE, 400);
+	NEED(getrlimit(RLIMIT_DATA, &was));
+	l = was;
+	l.rlim_cur = 100 << 20;
+	R(setrlimit(RLIMIT_DATA, &l));
+	room("data", MAP_PRIVATE, 50);
+	room("more data", MAP_PRIVATE, 200);
+	room("shared is no data", MAP_SHARED, 200);
+	R(syscall(SYS_brk, (char *)syscall(SYS_brk, 0) + (200 << 20)) == syscall(SYS_brk, 0));
+	R(setrlimit(RLIMIT_DATA, &was));
+	room("after", MAP_PRIVATE, 200);
+}

@@ -12,33 +12,71 @@
 
 enum { OFTEN = 40 };
 
-static int missing(const char *path)
+/* The same from the root: those are what a kernel may remember for all of its processes. */
+static const char *whole(const char *path)
 {
-	struct stat st;
+	static char text[8192];
+	char here[4096];
+
+	if (path[0] == '/' || !getcwd(here, sizeof(here)))
+		return path;
+	snprintf(text, sizeof(text), "%s/%s", here, path);
+	return text;
+}
+
+static int once(int r)
+{
+	return r < 0 ? errno : 0;
+}
+
+/* Often from the root, and from here: both must say the same. */
+static int often(const char *path, int (*ask)(const char *path))
+{
+	const char *from_root = whole(path);
 	int last = 0;
 
 	for (int i = 0; i < OFTEN; i++)
-		last = stat(path, &st) < 0 ? errno : 0;
-	return last;
+		last = ask(from_root);
+	return ask(path) == last ? last : EDOM;
+}
+
+static int ask_stat(const char *path)
+{
+	struct stat st;
+
+	return once(stat(path, &st));
+}
+
+static int ask_link(const char *path)
+{
+	char b[64];
+
+	return readlink(path, b, sizeof(b)) < 0 ? errno : 0;
+}
+
+static int ask_access(const char *path)
+{
+	return once(access(path, R_OK));
+}
+
+static int ask_open(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), err = errno;
+
+	if (fd < 0)
+		return err;
+	close(fd);
+	return 0;
+}
+
+static int missing(const char *path)
+{
+	return often(path, ask_stat);
 }
 
 static int linked(const char *path)
 {
-	char b[64];
-	int last = 0;
-
-	for (int i = 0; i < OFTEN; i++)
-		last = readlink(path, b, sizeof(b)) < 0 ? errno : 0;
-	return last;
-}
-
-static int refused(const char *path, int mode)
-{
-	int last = 0;
-
-	for (int i = 0; i < OFTEN; i++)
-		last = access(path, mode) < 0 ? errno : 0;
-	return last;
+	return often(path, ask_link);
 }
 
 static void tell(const char *what, int err)
@@ -51,7 +89,8 @@ static void all(const char *what, const char *path)
 	printf("  %s\n", what);
 	tell("  stat", missing(path));
 	tell("  readlink", linked(path));
-	tell("  access", refused(path, R_OK));
+	tell("  access", often(path, ask_access));
+	tell("  open", often(path, ask_open));
 }
 
 CASE(names_come_and_go)
@@ -112,6 +151,86 @@ CASE(others_change_names)
 	all("made by another", "d/made");
 	in_child(remove_it);
 	all("removed by another", "d/made");
+}
+
+static void ask_it(void)
+{
+	all("asked by another", "d/made");
+}
+
+/* What one process was told another has at hand; then it changes, once, or again and again. */
+CASE(others_ask)
+{
+	need("mkdir", mkdir("d", 0755));
+	for (int i = 0; i < 2; i++) {
+		in_child(ask_it);
+		in_child(make_it);
+		in_child(ask_it);
+		in_child(remove_it);
+		in_child(ask_it);
+	}
+	need("mkdir", mkdir("e", 0755));
+	put("e/made", "");
+	need("rename", rename("d", "f"));
+	in_child(ask_it);
+	need("rename", rename("e", "d"));
+	in_child(ask_it);
+	need("rename", rename("d", "e"));
+	need("symlink", symlink("e", "d"));
+	in_child(ask_it);
+	need("unlink", unlink("d"));
+	need("symlink", symlink("f", "d"));
+	in_child(ask_it);
+}
+
+/* Calls from sites of our own, as a C library has them. */
+static long stat_call(const char *path, struct stat *to)
+{
+	register long flags __asm__("r10") = 0;
+	long r;
+
+	__asm__ volatile("mov $262, %%eax\n"
+			 "syscall\n"
+			 : "=a"(r)
+			 : "D"(AT_FDCWD), "S"(path), "d"(to), "r"(flags)
+			 : "rcx", "r11", "memory");
+	return r;
+}
+
+static long disposition(int sig, const void *to_be, void *was)
+{
+	register long size __asm__("r10") = 8;
+	long r;
+
+	__asm__ volatile("mov $13, %%eax\n"
+			 "syscall\n"
+			 : "=a"(r)
+			 : "D"(sig), "S"(to_be), "d"(was), "r"(size)
+			 : "rcx", "r11", "memory");
+	return r;
+}
+
+/* Of what cannot change even more may be remembered; it must be the same each time. */
+CASE(what_stays)
+{
+	static const char *const paths[] = { "/usr", "/usr/bin", "/usr/bin/env", "/usr/lib/." };
+	struct stat first, st;
+
+	for (unsigned i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		bool same = stat(paths[i], &first) == 0;
+
+		for (int n = 0; n < OFTEN; n++) {
+			memset(&st, 0x5a, sizeof(st));
+			same &= stat(paths[i], &st) == 0 && memcmp(&st, &first, sizeof(st)) == 0;
+			memset(&st, 0x5a, sizeof(st));
+			same &= lstat(paths[i], &st) == 0 && memcmp(&st, &first, sizeof(st)) == 0;
+			same &= access(paths[i], R_OK | X_OK) == 0;
+			same &= stat_call(paths[i], &st) == 0;
+		}
+		say_is(paths[i], same);
+		say_is("no room for it", stat_call(paths[i], BAD_PTR) == -EFAULT);
+		say("a file below it", stat("/usr/bin/env/x", &st));
+	}
 }
 
 CASE(where_we_are)
@@ -226,6 +345,79 @@ CASE(threads)
 	tell("after", missing("nothing"));
 }
 
+static void asked(const char *what)
+{
+	struct sigaction a;
+	unsigned handled = 0, ignored = 0;
+
+	for (int n = 0; n < 3; n++)
+		for (int sig = 1; sig < 32; sig++) {
+			if (sigaction(sig, NULL, &a) < 0)
+				printf("  %d: %s\n", sig, errno_name(errno));
+			else if (n == 2 && a.sa_handler == SIG_IGN)
+				ignored |= 1u << sig;
+			else if (n == 2 && a.sa_handler != SIG_DFL)
+				handled |= 1u << sig;
+		}
+	printf("  %s: handled %x, ignored %x\n", what, handled, ignored);
+}
+
+static void nothing_done(int sig)
+{
+}
+
+CASE(dispositions)
+{
+	struct sigaction once_only = { .sa_handler = nothing_done, .sa_flags = (int)SA_RESETHAND };
+	uint64_t act[4];
+	int status = 0;
+
+	asked("at first");
+	signal(SIGUSR1, nothing_done);
+	asked("one handler");
+	signal(SIGUSR2, SIG_IGN);
+	signal(SIGUSR1, SIG_DFL);
+	asked("one ignored");
+	sigaction(SIGTERM, &once_only, NULL);
+	asked("another");
+	raise(SIGTERM);
+	asked("after its only time");
+	fflush(stdout);
+	if (fork() == 0) {
+		signal(SIGUSR2, nothing_done);
+		asked("a child");
+		fflush(stdout);
+		_exit(0);
+	}
+	wait(&status);
+	asked("its parent");
+	fflush(stdout);
+	if (vfork() == 0) {
+		struct sigaction a;
+		int wrong = 0;
+
+		signal(SIGHUP, SIG_IGN);
+		for (int i = 0; i < OFTEN; i++)
+			wrong |= sigaction(SIGHUP, NULL, &a) < 0 || a.sa_handler != SIG_IGN ||
+				 sigaction(SIGUSR2, NULL, &a) < 0 || a.sa_handler != SIG_IGN ||
+				 sigaction(SIGUSR1, NULL, &a) < 0 || a.sa_handler != SIG_DFL;
+		_exit(wrong);
+	}
+	wait(&status);
+	say_n("a child in the same memory", status);
+	asked("its parent");
+	for (int i = 0; i < OFTEN; i++)
+		status = (int)disposition(SIGHUP, NULL, act);
+	say_is("by hand", status == 0 && act[0] == 0);
+	say_is("no such signal", disposition(65, NULL, act) == -EINVAL);
+	say_is("none", disposition(0, NULL, act) == -EINVAL);
+	say_is("nowhere", disposition(SIGHUP, NULL, BAD_PTR) == -EFAULT);
+	say_is("not even asked", disposition(SIGHUP, NULL, NULL) == 0);
+	act[0] = 1; /* SIG_IGN */
+	say_is("set", disposition(SIGHUP, act, NULL) == 0 && disposition(SIGHUP, NULL, act) == 0 &&
+			      act[0] == 1);
+}
+
 CASE(bad_addresses)
 {
 	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -233,7 +425,7 @@ CASE(bad_addresses)
 	struct stat st;
 
 	need("munmap", munmap(page + 4096, 4096));
-	tell("hot", missing("nothing") | linked("."));
+	tell("hot", missing("nothing") | linked("/"));
 	say("stat", stat(BAD_PTR, &st));
 	say("readlink", readlink(BAD_PTR, b, sizeof(b)));
 	say("access", access(BAD_PTR, R_OK));
@@ -241,8 +433,8 @@ CASE(bad_addresses)
 	say("no end", stat(page + 4096 - 7, &st));
 	memcpy(page + 4096 - 8, "nothing", 8);
 	say("the end at the end", stat(page + 4096 - 8, &st));
-	say("no room, a file", readlink(".", BAD_PTR, 16));
-	say("no size", readlink(".", b, 0));
+	say("no room, a file", readlink("/", BAD_PTR, 16));
+	say("no size", readlink("/", b, 0));
 	memset(longer, '/', sizeof(longer) - 2);
 	longer[sizeof(longer) - 2] = 'q';
 	longer[sizeof(longer) - 1] = '\0';
@@ -260,7 +452,7 @@ static void tick(int sig)
 
 	if (readlink("/", b, sizeof(b)) != -1 || errno != EINVAL)
 		wrong = 1;
-	if (access("nothing", F_OK) != -1 || errno != ENOENT)
+	if (access("/nothing", F_OK) != -1 || errno != ENOENT)
 		wrong = 1;
 	errno = err;
 	ticks++;
@@ -274,16 +466,16 @@ CASE(in_the_middle)
 	signal(SIGALRM, tick);
 	setitimer(ITIMER_REAL, &often, NULL);
 	while (ticks < 100 && !wrong) {
-		if (readlink(".", b, sizeof(b)) != -1 || errno != EINVAL)
+		if (readlink("/usr", b, sizeof(b)) != -1 || errno != EINVAL)
 			wrong = 2;
-		if (access("nothing at all", F_OK) != -1 || errno != ENOENT)
+		if (access("/nothing at all", F_OK) != -1 || errno != ENOENT)
 			wrong = 3;
 	}
 	setitimer(ITIMER_REAL, &never, NULL);
 	say_n("wrong", wrong);
 }
 
-/* readlink(".", buf, 8) from a site of our own, with every register and flag looked at. */
+/* readlink(path, buf, 8) from a site of our own, with every register and flag looked at. */
 static long checked(const char *path, char *buf, uint64_t *bad, int through)
 {
 	uint64_t regs[10] = { 0 }, flags = 0, zone = 0;
@@ -343,10 +535,10 @@ CASE(registers)
 	long r = 0;
 
 	for (int i = 0; i < OFTEN; i++)
-		r = checked(".", b, &bad, 0);
+		r = checked("/", b, &bad, 0);
 	say_is("not a link", r == -EINVAL);
-	say_is("by the same syscall", checked(".", b, &bad, 1) == getpid());
-	say_is("nothing there", checked("nothing", b, &bad, 0) == -ENOENT);
+	say_is("by the same syscall", checked("/", b, &bad, 1) == getpid());
+	say_is("nothing there", checked("/nothing", b, &bad, 0) == -ENOENT);
 	say_is("nowhere", checked(BAD_PTR, b, &bad, 0) == -EFAULT);
 	say_n("registers and flags changed", (long)bad);
 }
@@ -358,6 +550,11 @@ CASE(fixed_addresses)
 
 	tell("hot", missing("nothing"));
 	say_is("pid", often_pid() == getpid());
+	p = mmap(at + 0x20000, 0x10000, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	say_is("above it", p == at + 0x20000);
+	memset(p, 0x5a, 0x10000);
+	tell("still", missing("nothing"));
 	p = mmap(at, 0x10000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
 		0);
 	say_is("where we said", p == at);

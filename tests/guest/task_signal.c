@@ -556,3 +556,28 @@ CASE(a_stack_that_cannot_be_written)
 	}
 	R(io_reap(p));
 }
+
+static char *first_frame;
+static int moved, rounds;
+
+static void again(int sig)
+{
+	char here;
+
+	if (!first_frame)
+		first_frame = &here;
+	moved += &here != first_frame;
+	if (++rounds < 3000)
+		raise(sig);
+}
+
+/* The next one comes when the handler returns, in its place and not below it. */
+CASE(one_after_the_other)
+{
+	volatile double d = 1.5;
+	struct sigaction a = { .sa_handler = again };
+
+	sigaction(SIGUSR1, &a, NULL);
+	raise(SIGUSR1);
+	printf("%d %d %g\n", rounds, moved, d * 2);
+}

@@ -228,3 +228,32 @@ CASE(a_hundred)
 		pthread_join(t[i], NULL);
 	printf("%d %d\n", n, shared);
 }
+
+static void *forks(void *arg)
+{
+	int pid = fork();
+
+	if (pid == 0) {
+		pthread_t t[4];
+
+		shared = 0;
+		for (long i = 0; i < 4; i++)
+			NEED(pthread_create(&t[i], NULL, adds, NULL) ? -1 : 0);
+		for (int i = 0; i < 4; i++)
+			pthread_join(t[i], NULL);
+		_exit(shared == 8000 ? 7 : 8);
+	}
+	R(io_reap(pid));
+	return arg;
+}
+
+/* The child of a thread that is not the first has threads of its own. */
+CASE(a_thread_forks)
+{
+	pthread_t t[3];
+
+	for (int i = 0; i < 3; i++)
+		NEED(pthread_create(&t[i], NULL, forks, NULL) ? -1 : 0);
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], NULL);
+}

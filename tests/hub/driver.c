@@ -23,12 +23,15 @@
 #include "base/json.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "host/host.h"
 #include "hub/config.h"
 #include "hub/hub.h"
 #include "loop/loop.h"
 #include "sup/link.h"
 
 enum { LINE_MAX_ = 65536, WORDS_MAX = 256 };
+
+struct ask;
 
 struct driver {
 	struct loop *loop;
@@ -39,8 +42,16 @@ struct driver {
 	size_t len;
 	unsigned long crash, hold, points;
 	bool count;
+	struct ask *timed;
 	struct hub_events *events;
 };
+
+/* When the hub was at its points, for "first". */
+struct stamp {
+	const char *what;
+	uint64_t ns;
+};
+enum { STAMPS_MAX = 16 };
 
 struct ask {
 	struct driver *d;
@@ -51,6 +62,8 @@ struct ask {
 	char id[64], argv2[4096]; /* id: of the sandbox that was made for the command */
 	bool detach, from_pool;
 	uint64_t began_ns, created_ns, opened_ns;
+	struct stamp stamps[STAMPS_MAX];
+	unsigned stamp_count;
 	uint32_t pid;
 };
 
@@ -310,6 +323,10 @@ static void on_done(void *arg, struct link_call *c, const struct link_done *d)
 		json_str(&b, "id", a->id);
 		json_bool(&b, "from_pool", a->from_pool);
 		json_u64(&b, "created_us", (a->created_ns - a->began_ns) / 1000);
+		json_open(&b, "steps_us");
+		for (unsigned i = 0; i < a->stamp_count; i++)
+			json_u64(&b, a->stamps[i].what, (a->stamps[i].ns - a->began_ns) / 1000);
+		json_close(&b);
 	}
 	json_close(&b);
 	put(&b);
@@ -370,10 +387,12 @@ static void on_first(void *arg, const struct hub_fail *f, const struct hub_box *
 	struct ask *a = arg;
 
 	if (f) {
+		a->d->timed = NULL;
 		on_box(arg, f, box, changed);
 		return;
 	}
 	a->created_ns = clock_ns();
+	a->d->timed = NULL;
 	a->from_pool = box->from_pool;
 	str_copy(a->id, sizeof(a->id), box->id);
 	hub_link(a->d->hub, &a->who, a->id, on_link, a);
@@ -383,6 +402,7 @@ static void on_first(void *arg, const struct hub_fail *f, const struct hub_box *
 static void do_first(struct ask *a, char **w)
 {
 	str_copy(a->argv2, sizeof(a->argv2), "true");
+	a->d->timed = a;
 	create(a, w, on_first);
 }
 
@@ -759,6 +779,8 @@ static void on_point(void *arg, const char *what)
 	struct driver *d = arg;
 
 	d->points++;
+	if (d->timed && d->timed->stamp_count < STAMPS_MAX)
+		d->timed->stamps[d->timed->stamp_count++] = (struct stamp){ what, clock_ns() };
 	if (d->count)
 		fprintf(stderr, "point %lu %s\n", d->points, what);
 	if (d->crash && d->points == d->crash)
@@ -806,6 +828,7 @@ int main(int argc, char **argv)
 		else
 			return 4;
 	}
+	host_short_turns(); /* as `ward serve` */
 	if ((file ? config_load(file, &o.config, &e) : config_defaults(&o.config, &e)) < 0 ||
 		loop_create(&d.loop, &e) < 0) {
 		fprintf(stderr, "driver: %s\n", e.msg);

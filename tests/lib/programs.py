@@ -32,7 +32,8 @@ QUICK = {
         diff <(printf 'a\nb\n') <(printf 'a\nc\n') || true; mapfile -t a < <(seq 5); echo ${#a[@]} ${a[4]}
         trap 'echo bye' EXIT; (exit 3) || echo $?; set -o pipefail; false | true || echo pipe; ulimit -n 64; ulimit -n
         exec 9<>f; echo x >&9; cat f; f() { local v=$1; ((v > 0)) || { echo 0; return; }; f $((v - 1)); }; f 50
-        coproc cat; echo hello >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo $l; exec {COPROC[1]}>&-; wait; echo waited""",
+        coproc cat; echo hello >&"${COPROC[1]}"; read -r l <&"${COPROC[0]}"; echo $l; exec {COPROC[1]}>&-; wait; echo waited
+        (ulimit -v 300000; python3 -c 'bytearray(10 << 20)' && python3 -c 'bytearray(999 << 20)' 2>&1 | tail -1)""",
     "coreutils": r"""
         set -e; mkdir -p a/b/c; for i in $(seq 30); do echo line $i > a/b/f$i; done; cp -a a z; ln -s ../a/b/f1 z/l; ln z/b/f2 z/h
         find z -type f | sort | sha256sum; cat z/b/* 2>/dev/null | sort | uniq | wc -lc; ls -1 z | tr '\n' ' '
@@ -199,18 +200,80 @@ LONG = {
         export GOCACHE=$PWD/c GOPATH=$PWD/p GO111MODULE=off GOFLAGS=-p=2
         cat > a.go <<'E'
 package main
-import ("fmt"; "net"; "os"; "os/exec"; "sync"; "time")
+import ("fmt"; "io"; "net"; "net/http"; "os"; "os/exec"; "os/signal"; "runtime"; "runtime/debug"; "strings"; "sync"; "sync/atomic"; "syscall"; "time")
 func main() {
-	var wg sync.WaitGroup; var m sync.Mutex; n := 0
+	runtime.GOMAXPROCS(4); var wg sync.WaitGroup; var m sync.Mutex; n := 0; var sink int64
+	for i := 0; i < 6; i++ { wg.Add(1); go func() { x := 0; for j := 0; j < 100000000; j++ { x ^= j }; atomic.AddInt64(&sink, int64(x)); wg.Done() }() } // must be preempted
+	time.Sleep(time.Millisecond); fmt.Println("between"); wg.Wait()
 	for i := 0; i < 1000; i++ { wg.Add(1); go func() { m.Lock(); n++; m.Unlock(); wg.Done() }() }
 	wg.Wait(); fmt.Println(n)
-	l, _ := net.Listen("tcp", "127.0.0.1:0"); go func() { c, _ := l.Accept(); c.Write([]byte("hi")); c.Close() }()
-	c, err := net.Dial("tcp", l.Addr().String()); b := make([]byte, 9); k, _ := c.Read(b); fmt.Println(string(b[:k]), err)
-	o, _ := exec.Command("echo", "child").Output(); fmt.Print(string(o)); os.WriteFile("f", o, 0644); st, _ := os.Stat("f"); fmt.Println(st.Size())
-	select { case <-time.After(20 * time.Millisecond): fmt.Println("timer") }
+	l, err := net.Listen("tcp", "127.0.0.1:0"); if err != nil { panic(err) }
+	go http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b, _ := io.ReadAll(r.Body); fmt.Fprint(w, r.URL.Path, len(b)) }))
+	var good int64
+	for i := 0; i < 20; i++ { wg.Add(1); go func(i int) { defer wg.Done(); for k := 0; k < 10; k++ {
+		r, err := http.Post(fmt.Sprintf("http://%s/%d", l.Addr(), i), "text/plain", strings.NewReader(strings.Repeat("x", 9999 * k))); if err != nil { fmt.Println(err); return }
+		b, _ := io.ReadAll(r.Body); r.Body.Close(); if string(b) == fmt.Sprintf("/%d%d", i, 9999 * k) { atomic.AddInt64(&good, 1) } } }(i) }
+	wg.Wait(); fmt.Println("http", good)
+	for i := 0; i < 8; i++ { wg.Add(1); go func(i int) { e := exec.Command("sh", "-c", fmt.Sprintf("exit %d", i)).Run(); if i > 0 && e.(*exec.ExitError).ExitCode() != i { fmt.Println(e) }; wg.Done() }(i) }
+	wg.Wait(); o, _ := exec.Command("echo", "child").Output(); fmt.Print(string(o)); os.WriteFile("f", o, 0644); st, _ := os.Stat("f"); fmt.Println(st.Size())
+	k := exec.Command("sleep", "60"); k.Start(); k.Process.Kill(); fmt.Println(k.Wait())
+	c := make(chan os.Signal, 1); signal.Notify(c, syscall.SIGUSR1); syscall.Kill(os.Getpid(), syscall.SIGUSR1); fmt.Println(<-c)
+	for i := 0; i < 500; i++ { wg.Add(1); time.AfterFunc(time.Duration(i % 20) * time.Millisecond, wg.Done) }
+	wg.Wait(); t := time.NewTicker(time.Millisecond); for i := 0; i < 10; i++ { <-t.C }; t.Stop(); fmt.Println("timers")
+	func() { defer func() { fmt.Println(recover()) }(); var p *[4]int; fmt.Println(p[2]) }()
+	for i := 0; i < 20; i++ { b := make([]byte, 1 << 22); b[i << 12] = 1 }; runtime.GC(); debug.FreeOSMemory()
+	a, b := net.Pipe(); b.SetReadDeadline(time.Now().Add(5 * time.Millisecond)); _, err = b.Read(make([]byte, 1)); fmt.Println(err, a != nil)
 }
 E
         go build -o a a.go && ./a""",
+    "java": r"""
+        cat > T.java <<'E'
+import java.util.*; import java.util.concurrent.*; import java.net.*; import java.io.*; import java.nio.*; import java.nio.channels.*; import java.nio.file.*;
+public class T {
+  static int deep(int n) { return deep(n + 1) + 1; }
+  public static void main(String[] a) throws Exception {
+    ExecutorService ex = Executors.newFixedThreadPool(8); List<Future<Integer>> fs = new ArrayList<>(); long t = 0;
+    for (int i = 0; i < 100; i++) { final int n = i; fs.add(ex.submit(() -> { int s = 0; for (int k = 0; k < 50000; k++) s += k ^ n; return s; })); }
+    for (Future<Integer> f : fs) t += f.get(); System.out.println(t);
+    ServerSocket ss = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
+    ex.submit(() -> { for (;;) { Socket s = ss.accept(); ex.submit(() -> { s.getInputStream().transferTo(s.getOutputStream()); s.close(); return 0; }); } });
+    for (int i = 0; i < 10; i++) { Socket c = new Socket(InetAddress.getLoopbackAddress(), ss.getLocalPort()); c.getOutputStream().write(("m" + i).getBytes());
+      c.shutdownOutput(); System.out.println(new String(c.getInputStream().readAllBytes())); c.close(); }
+    Process p = new ProcessBuilder("sh", "-c", "cat; exit 3").start(); p.getOutputStream().write("hi".getBytes()); p.getOutputStream().close();
+    System.out.println(new String(p.getInputStream().readAllBytes()) + p.waitFor());
+    try { Object o = null; o.hashCode(); } catch (NullPointerException e) { System.out.println("null"); }
+    try { deep(0); } catch (StackOverflowError e) { System.out.println("deep"); }
+    for (int i = 0; i < 2000; i++) { byte[] b = new byte[100000]; } System.gc(); Path f = Paths.get("f"); Files.writeString(f, "abc");
+    try (FileChannel ch = FileChannel.open(f, StandardOpenOption.READ, StandardOpenOption.WRITE)) { MappedByteBuffer m = ch.map(FileChannel.MapMode.READ_WRITE, 0, 8192); m.put(4096, (byte) 65); m.force(); }
+    System.out.println(Files.size(f)); WatchService w = FileSystems.getDefault().newWatchService(); Files.createDirectories(Paths.get("d"));
+    Paths.get("d").register(w, StandardWatchEventKinds.ENTRY_CREATE); Files.writeString(Paths.get("d/x"), "y"); System.out.println(w.take().pollEvents().get(0).context());
+    CountDownLatch l = new CountDownLatch(5); ScheduledExecutorService se = Executors.newScheduledThreadPool(2); se.scheduleAtFixedRate(l::countDown, 1, 1, TimeUnit.MILLISECONDS); l.await();
+    Runtime.getRuntime().addShutdownHook(new Thread(() -> System.out.println("hook"))); System.exit(4);
+  }
+}
+E
+        javac T.java && java T; echo $?""",
+    "perl, ruby and php": r"""
+        cat > t.pl <<'E'
+use strict; use IO::Socket::INET; use Time::HiRes qw(ualarm usleep); $| = 1; my ($s, $n, @p) = (0, 0);
+for my $i (1 .. 20) { my $pid = fork; exit $i if !$pid; push @p, $pid } for (@p) { waitpid $_, 0; $s += $? >> 8 } print "$s\n";
+$SIG{ALRM} = sub { $n++ }; ualarm(1000, 1000); usleep 100000 while $n < 3; ualarm 0; print "alarm\n"; my $l = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die;
+if (!fork) { my $k = $l->accept; my $x = <$k>; print $k uc $x; exit } my $c = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $l->sockport); print $c "hello\n"; print scalar <$c>; wait;
+print `echo back; exit 3`, $? >> 8, "\n"; open my $f, '|-', 'sort' or die; print $f "b\na\n"; close $f; eval { local $SIG{ALRM} = sub { die "timeout\n" }; alarm 1; sleep 60 }; print $@;
+E
+        cat > t.rb <<'E'
+require 'socket'; require 'timeout'; require 'open3'; m = Mutex.new; n = 0; 50.times.map { |i| Thread.new { 100.times { m.synchronize { n += i } } } }.each(&:join); puts n
+s = TCPServer.new('127.0.0.1', 0); Thread.new { loop { c = s.accept; Thread.new { c.puts c.gets.reverse; c.close } } }
+puts 20.times.map { |i| Thread.new { c = TCPSocket.new('127.0.0.1', s.addr[1]); c.puts "a#{i}"; c.read.strip } }.map(&:value).sort.join(',')
+puts Open3.capture2('cat', stdin_data: 'in')[0]; `exit 3`; puts $?.exitstatus; begin; Timeout.timeout(0.05) { sleep 60 }; rescue Timeout::Error; puts 'timeout'; end
+q = Queue.new; trap('USR1') { q << 'usr1' }; Process.kill('USR1', $$); puts q.pop; r, w = IO.pipe; fork { w.puts 'child' }; w.close; puts r.read; Process.wait
+E
+        cat > t.php <<'E'
+<?php $s = stream_socket_server('tcp://127.0.0.1:0'); $c = stream_socket_client('tcp://' . stream_socket_get_name($s, false)); $k = stream_socket_accept($s); fwrite($c, "hey\n"); echo fgets($k);
+$p = proc_open('cat; exit 4', [['pipe', 'r'], ['pipe', 'w']], $pp); fwrite($pp[0], 'x'); fclose($pp[0]); echo stream_get_contents($pp[1]), proc_close($p), "\n"; echo shell_exec('echo sh');
+$pid = pcntl_fork(); if (!$pid) exit(5); pcntl_waitpid($pid, $st); echo pcntl_wexitstatus($st), "\n"; file_put_contents('pf', str_repeat('a', 100000)); echo md5_file('pf'), "\n"; $f = fopen('pf', 'r+'); var_dump(flock($f, LOCK_EX));
+E
+        perl t.pl; ruby t.rb; php t.php""",
     "a thousand threads": r"""
         python3 -c '
 import threading
@@ -247,7 +310,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))'""",
 NOT_NATIVE = {"fork bomb": "refused 11\nTrue\n4\n"}
 # What may have come from elsewhere than Debian, to a place that a sandbox does not see.
 NEEDS = {"node": ["node"], "npm": ["node", "npm"]}
-OPTIONS = {"a thousand threads": ("--pids", "1200")}
+OPTIONS = {"a thousand threads": ("--pids", "1200"), "java": ("--memory", "2G")}
 
 # stress-ng's stressors, a second each.
 STRESS = {

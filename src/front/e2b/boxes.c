@@ -85,8 +85,8 @@ static void put_network(struct buf *b, const struct hub_network *net)
 	put_names(b, "allowOut", net->allow_out);
 	put_names(b, "denyOut", net->deny_out);
 	json_bool(b, "allowPublicTraffic", !net->private_ports);
-	if (net->extra && *net->extra)
-		json_str(b, "maskRequestHost", net->extra);
+	if (net->mask_host && *net->mask_host)
+		json_str(b, "maskRequestHost", net->mask_host);
 	json_close(b);
 }
 

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "front/call.h"
 #include "front/e2b/boxes.h"
+#include "front/e2b/control.h"
 #include "front/e2b/handlers.h"
 #include "front/e2b/dict.h"
 #include "front/e2b/self.h"
@@ -47,6 +48,19 @@ static int read_names(const struct jin *o, const char *key, struct names *out,
 	return 1;
 }
 
+/* Servers inside are spoken to without TLS. */
+static int refuse_https(const struct jin *net, struct err *e)
+{
+	const struct jin *list = NULL;
+	int r = jin_list(net, "httpsPorts", &list, e);
+
+	if (r > 0 && jin_len(list))
+		return err_say(e, EOPNOTSUPP,
+			"'httpsPorts' is not supported: ward speaks plain HTTP to servers in a "
+			"sandbox");
+	return r < 0 ? r : 0;
+}
+
 /* Nothing here can rewrite requests, or send them through a proxy: saying yes would be a lie. */
 static int refuse_rules(const struct jin *net, struct err *e)
 {
@@ -77,13 +91,15 @@ static int read_network(
 	int r = refuse_rules(net, e);
 
 	if (r == 0)
+		r = refuse_https(net, e);
+	if (r == 0)
 		r = read_names(net, "allowOut", &lists[0], &ret->allow_out, e);
 	if (r >= 0)
 		r = read_names(net, "denyOut", &lists[1], &ret->deny_out, e);
 	if (r >= 0)
 		r = jin_bool(net, "allowPublicTraffic", &open, e);
 	if (r >= 0)
-		r = jin_str(net, "maskRequestHost", &ret->extra, e);
+		r = jin_str(net, "maskRequestHost", &ret->mask_host, e);
 	ret->private_ports = !open;
 	return r < 0 ? r : 0;
 }
@@ -191,10 +207,10 @@ static int read_wish(struct wish *w, bool v2, struct err *e)
 /* The host's own programs come with an account that clients expect; a template brings its own. */
 static void choose_user(struct call *c, struct hub_create *q)
 {
+	const char *asked = q->template && *q->template ? q->template : NULL;
 	char means[TEMPLATE_NAME_MAX + 1];
-	const char *name = q->template ? q->template : "base";
 
-	if (hub_template_find(c->front->hub, &c->who, name, means, NULL) == 0 &&
+	if (hub_template_find(c->front->hub, &c->who, asked, means, NULL) == 0 &&
 		str_eq(means, "host"))
 		q->user = ACCOUNT_NAME;
 }
@@ -256,10 +272,13 @@ void e2b_network(struct call *c)
 	own_jin struct jin *doc = NULL;
 	own_mem struct names *lists = calloc(2, sizeof(*lists));
 	struct hub_network net = { 0 };
+	const char *id = control_id(c);
 	bool internet = true;
 	struct err e = { 0 };
 	int r;
 
+	if (!id)
+		return;
 	if (!lists) {
 		call_fail_memory(c);
 		return;
@@ -271,5 +290,5 @@ void e2b_network(struct call *c)
 		r = jin_bool(doc, "allow_internet_access", &internet, &e);
 	net.deny_internet = !internet;
 	if (!call_failed(c, r, &e))
-		c->verb = hub_set_network(c->front->hub, &c->who, c->args[0], &net, on_network, c);
+		c->verb = hub_set_network(c->front->hub, &c->who, id, &net, on_network, c);
 }

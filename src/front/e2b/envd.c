@@ -17,14 +17,7 @@ enum { MIB = 1 << 20 };
 
 void envd_health(struct call *c)
 {
-	struct hub_fail f = { 0 };
-	struct hub_box box;
-
-	if (hub_find(c->front->hub, &c->who, c->id, &box, &f) == 0 && box.state != HUB_RUNNING)
-		hub_fail(&f, HUB_NOT_RUNNING, "the sandbox is %s", hub_state_name(box.state));
-	if (f.code)
-		call_fail_hub(c, &f);
-	else
+	if (call_box_runs(c))
 		call_empty(c, 204);
 }
 

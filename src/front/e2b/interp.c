@@ -331,7 +331,8 @@ void interp_remove(struct call *c)
 
 void interp_health(struct call *c)
 {
-	wire_reply(c->q, 200, "application/json", "\"OK\"", 4);
+	if (call_box_runs(c))
+		wire_reply(c->q, 200, "application/json", "\"OK\"", 4);
 }
 
 /* --- Execution -------------------------------------------------------------------------------- */

@@ -283,7 +283,8 @@ static int read_start(struct call *c, struct stream *s, struct err *e)
 		r = process_size(pty, &cols, &rows, e);
 	if (q->cwd && !*q->cwd)
 		q->cwd = NULL;
-	q->flags = pty ? START_PTY : has_stdin ? 0 : START_NULL_STDIN;
+	/* Of the pipes, their end counts: a command may leave somebody behind who still writes. */
+	q->flags = pty ? START_PTY : START_DRAIN | (has_stdin ? 0 : START_NULL_STDIN);
 	q->cols = (uint16_t)cols;
 	q->rows = (uint16_t)rows;
 	q->argv = w->argv;

@@ -140,8 +140,8 @@ static int start_proxy(struct tunnel *t)
 	char host[HOST_TEXT] = "";
 	struct hub_box box;
 
-	if (hub_find(c->front->hub, &c->who, c->id, &box, NULL) == 0 && box.network.extra)
-		mask_host(box.network.extra, c->port, host);
+	if (hub_find(c->front->hub, &c->who, c->id, &box, NULL) == 0 && box.network.mask_host)
+		mask_host(box.network.mask_host, c->port, host);
 	if (host[0])
 		options.host = host;
 	return wire_proxy_start(c->q, &ops, t, &options, &t->proxy, NULL);

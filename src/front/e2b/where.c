@@ -5,11 +5,14 @@
  * Owns:  the order in which that is told: headers, Host, signature, else the control plane.
  * Rules: pure.
  */
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
 #include "base/str.h"
 #include "front/e2b/where.h"
+
+enum { HOST_LABEL_MAX = 63 };
 
 /* Decimal, 1 to 65535, without a sign or a leading zero. */
 static bool read_port(const char *text, size_t len, uint16_t *ret)
@@ -53,11 +56,16 @@ static int from_host(struct where *w, const char *host)
 	size_t digits = strspn(host, "0123456789");
 	size_t label = strcspn(host, ".:");
 
+	char lower[HOST_LABEL_MAX];
+
 	if (!digits || host[digits] != '-' || host[label] != '.')
 		return 0;
-	if (!read_port(host, digits, &w->port))
+	if (label > sizeof(lower) || !read_port(host, digits, &w->port))
 		return -1;
-	return where_id(host + digits + 1, label - digits - 1, w->id) ? 1 : -1;
+	/* A name of a host is the same in capitals. */
+	for (size_t i = 0; i < label; i++)
+		lower[i] = (char)tolower((unsigned char)host[i]);
+	return where_id(lower + digits + 1, label - digits - 1, w->id) ? 1 : -1;
 }
 
 static void bad(struct where *w, const char *why)

@@ -111,11 +111,11 @@ static const uint16_t calls[] = {
 	SYS_pidfd_send_signal,
 	SYS_pidfd_open,
 	SYS_openat2,
+	SYS_prlimit64, /* RLIMIT_AS and RLIMIT_DATA of guests */
 #if SANITIZED
 	SYS_sigaltstack, /* a stack of its own for each thread's faults */
 	SYS_getpid,
 	SYS_prctl, /* names of its mappings */
-	SYS_prlimit64,
 	SYS_pipe2, /* is memory there? it asks write(2) */
 	SYS_open,  /* what a report looks for; there is nothing to be found */
 	SYS_stat,

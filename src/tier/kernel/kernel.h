@@ -132,9 +132,10 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	enum kernel_fast fast;
-	struct exec_desk *desk; /* task/exec.h; NULL: not used yet */
-	uint64_t *age;          /* trap/place.h; NULL: nothing is answered in place */
-	bool no_loopback;       /* not even a network of its own */
+	struct exec_desk *desk;  /* task/exec.h; NULL: not used yet */
+	uint64_t *age;           /* trap/answers.h; NULL: nothing is answered in place */
+	struct answers *answers; /* the same */
+	bool no_loopback;        /* not even a network of its own */
 };
 
 void kernel_lock(struct kernel *k);

@@ -3,8 +3,8 @@
  * tier/vm/bus.c - which device a guest's access is for.
  *
  * Owns:  nothing.
- * Rules: called under the machine's lock. A read that nobody answers is all ones, like an empty
- * bus; nothing stale is ever left in the buffer.
+ * Rules: called under the machine's lock, but for bus_quick(). A read that nobody answers is all
+ *        ones, like an empty bus; nothing stale is ever left in the buffer.
  */
 #include <string.h>
 
@@ -34,16 +34,31 @@ bool bus_port(struct machine *m, bool out, uint16_t port, uint8_t *data, unsigne
 	return true;
 }
 
+/* The device in whose window all of it lies; NULL: none. */
+static struct vdev *device_at(struct machine *m, uint64_t at, unsigned len)
+{
+	uint64_t i = (at - BOOT_DEVICES_AT) / VDEV_WINDOW;
+
+	if (at < BOOT_DEVICES_AT || i >= m->device_count || at % VDEV_WINDOW + len > VDEV_WINDOW)
+		return NULL;
+	return m->devices[i].dev;
+}
+
+bool bus_quick(struct machine *m, bool write, uint64_t at, uint8_t *data, unsigned len)
+{
+	struct vdev *dev = device_at(m, at, len);
+
+	return dev && vdev_quick(dev, write, at % VDEV_WINDOW, data, len);
+}
+
 void bus_mmio(struct machine *m, bool write, uint64_t at, uint8_t *data, unsigned len)
 {
-	uint64_t i = (at - BOOT_DEVICES_AT) / VDEV_WINDOW, off = at % VDEV_WINDOW;
+	struct vdev *dev = device_at(m, at, len);
 
 	if (!write)
 		memset(data, 0xff, len);
-	if (at < BOOT_DEVICES_AT || i >= m->device_count || off + len > VDEV_WINDOW)
-		return;
-	if (write)
-		vdev_write(m->devices[i].dev, off, data, len);
-	else
-		vdev_read(m->devices[i].dev, off, data, len);
+	if (dev && write)
+		vdev_write(dev, at % VDEV_WINDOW, data, len);
+	else if (dev)
+		vdev_read(dev, at % VDEV_WINDOW, data, len);
 }

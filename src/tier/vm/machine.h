@@ -168,6 +168,8 @@ int cpuid_set(
 	int vcpu, const struct kvm_cpuid2 *offered, unsigned index, unsigned count, struct err *e);
 /* bus.c: an access of the guest. False: the guest asked for the end. */
 bool bus_port(struct machine *m, bool out, uint16_t port, uint8_t *data, unsigned size);
+/* Without the lock, for what comes with every interrupt. False: it is something else. */
+bool bus_quick(struct machine *m, bool write, uint64_t at, uint8_t *data, unsigned len);
 void bus_mmio(struct machine *m, bool write, uint64_t at, uint8_t *data, unsigned len);
 
 #endif

@@ -20,10 +20,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "jail/caps.h"
 #include "proto/keeper.h"
 #include "tier/vm/console.h"
 #include "tier/vm/control.h"
@@ -50,7 +52,8 @@ struct monitor {
 	int channel; /* -1: the agent has it */
 	int keeper;  /* the same */
 	struct control control;
-	bool ready;
+	bool ready, late;
+	struct watch boot_watch; /* on a timer: the guest should have come up by then */
 	struct console console;
 };
 
@@ -96,6 +99,41 @@ static int on_dial(void *arg, uint32_t port)
 		return -ECONNREFUSED;
 	m->ready = true;
 	return take_fd(&m->channel);
+}
+
+static uint64_t boot_ms(const struct monitor *m)
+{
+	uint64_t ms = m->v->box.plan->limits.boot_ms;
+
+	return ms ? ms : VM_BOOT_MS;
+}
+
+/* A kernel that hangs, or one that is not a kernel at all, would stay for ever. */
+static void on_boot_over(void *arg, uint32_t events)
+{
+	struct monitor *m = arg;
+
+	(void)events;
+	watches_change(&m->machine.events, &m->boot_watch, 0);
+	if (m->ready)
+		return;
+	m->late = true;
+	machine_stop(&m->machine);
+}
+
+/* Before the jail, in which nothing can be made. */
+static void limit_boot(struct monitor *m)
+{
+	uint64_t ms = boot_ms(m);
+	struct itimerspec once = { .it_value = { .tv_sec = (time_t)(ms / 1000),
+					   .tv_nsec = (long)(ms % 1000) * 1000000 } };
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	struct err e = { 0 };
+
+	if (fd < 0 || timerfd_settime(fd, 0, &once, NULL) < 0)
+		must(m, err_set(&e, errno, "a timer for the guest's start"), &e);
+	m->boot_watch = (struct watch){ .fd = -1, .fn = on_boot_over, .arg = m };
+	must(m, watches_add(&m->machine.events, &m->boot_watch, fd, EPOLLIN, &e), &e);
 }
 
 static unsigned cpus_of(const struct plan *plan)
@@ -147,6 +185,7 @@ static void add_mounts(struct monitor *m)
 
 static void add_card(struct monitor *m)
 {
+	const struct plan_limits *l = &m->v->box.plan->limits;
 	uint8_t mac[NET_MAC_BYTES];
 	struct err e = { 0 };
 
@@ -155,6 +194,8 @@ static void add_card(struct monitor *m)
 		net_init(&m->net, m->v->tap, mac, &m->machine.events, &m->machine.mem,
 			machine_raise, next_place(m), &e),
 		&e);
+	if (l->net_bytes_s || l->net_frames_s)
+		must(m, net_limit(&m->net, l->net_bytes_s, l->net_frames_s, &e), &e);
 	add_device(m, &m->net.dev);
 }
 
@@ -182,15 +223,19 @@ static void make_machine(struct monitor *m)
 	limit_disk(m, &m->block);
 	add_device(m, &m->block.dev);
 	rng_init(&m->rng, mem, machine_raise, next_place(m));
+	must(m, rng_limit(&m->rng, RNG_BYTES_S, RNG_OPS_S, &m->machine.events, &e), &e);
 	add_device(m, &m->rng.dev);
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
+	if (m->v->vsock.fd >= 0)
+		must(m, vsock_listen(&m->vsock, m->v->vsock.fd, &e), &e);
 	add_device(m, &m->vsock.dev);
 	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
 	add_device(m, &m->balloon.dev);
 	add_mounts(m);
 	if (m->v->tap >= 0)
 		add_card(m);
+	limit_boot(m);
 }
 
 static void load_guest(struct monitor *m)
@@ -258,8 +303,11 @@ static int empty_root(struct err *e)
 static int drop_privileges(const struct plan *plan, struct err *e)
 {
 	gid_t none[1] = { 0 };
-	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	int r = jail_bound(0, e);
 
+	if (r < 0)
+		return r;
+	r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (r == 0 && plan->id_base)
 		r = host_setids(plan->id_base, plan->id_base, none, 0);
 	if (r == 0)
@@ -341,9 +389,9 @@ static int by_number(const void *a, const void *b)
 /* A clone has all that ward had open; of that it keeps what a machine is made of. */
 static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
 {
-	int keep[11 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
-		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1 };
-	unsigned n = 11, next = STDERR_FILENO + 1;
+	int keep[12 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
+		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1, v->vsock.fd };
+	unsigned n = 12, next = STDERR_FILENO + 1;
 	struct err e = { 0 };
 
 	if (v->box.plan->from) {
@@ -400,6 +448,13 @@ void monitor_main(struct box *box, int channel)
 	must(m, filter_load(FILTER_DEVICES, &e), &e);
 	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
+	if (m->late)
+		must(m,
+			err_say(&e, ETIMEDOUT,
+				"the guest did not come up within %llu s (--boot-timeout); "
+				"console: %s",
+				(unsigned long long)boot_ms(m) / 1000, console_words(&m->console)),
+			&e);
 	if (!m->ready)
 		must(m,
 			err_say(&e, EIO,

@@ -130,7 +130,7 @@ static int vm_prepare(
 	box_init(&v->box, &tier_vm, plan);
 	cgroup_init(&v->cg);
 	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = v->tap = -1;
+	v->kvm = v->kernel = v->initrd = v->root = v->tap = v->vsock.fd = -1;
 	v->control = v->keeper = v->control_end = v->keeper_end = -1;
 	memset(v->mounts, -1, sizeof(v->mounts));
 	v->outer = *plan;
@@ -209,6 +209,8 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	}
 	if (r == 0 && box->plan->tap)
 		r = tap_open(box->plan->tap, &v->tap, e);
+	if (r == 0 && box->plan->vsock)
+		r = hostsock_open(box->plan->vsock, &v->vsock, e);
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
@@ -244,6 +246,7 @@ static void vm_stop(struct box *box)
 	for (int i = 0; i < VM_MOUNTS_MAX; i++)
 		close_if(v->mounts[i]);
 	close_if(v->tap);
+	hostsock_remove(box->plan->vsock, &v->vsock);
 	box_done(box);
 	free(v);
 }

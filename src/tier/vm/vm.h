@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_VM_VM_H
 #define WARD_TIER_VM_VM_H
 
+#include <sys/types.h>
 #include <linux/filter.h>
 
 #include "base/buf.h"
@@ -16,9 +17,17 @@ enum {
 	VM_CID = 3,
 	VM_MOUNTS_MAX = 8,            /* each is a disk */
 	VM_CPUS_MAX = 8,              /* when nobody says how many */
+	VM_BOOT_MS = 240 * 1000,      /* from the first instruction to the agent's call */
 	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
 	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
 	VM_CONTROL_ROOM = 2 << 20,    /* bytes of a snapshot on their way to ward */
+};
+
+/* The host's end of a guest's vsock, and which file it is. */
+struct hostsock {
+	int fd; /* -1: none */
+	dev_t dev;
+	ino_t ino; /* 0: none */
 };
 
 /* The vm tier's own state, on ward's side. */
@@ -37,6 +46,7 @@ struct vmbox {
 	/* What the monitor is given, open. -1: not yet. */
 	int kvm, kernel, initrd, root, mounts[VM_MOUNTS_MAX];
 	int tap; /* -1: no network card */
+	struct hostsock vsock;
 	enum cpu_template cpu;
 	bool plain_fpu; /* the kernel's own template says so */
 	bool acpi;      /* so that the guest finds its devices; else the command line names them */
@@ -79,6 +89,10 @@ int mounts_list(const struct plan *plan, struct buf *b, struct err *e);
 /* tap.c: the tap @name, which must be there already; and the card's address in sandbox @id. */
 int tap_open(const char *name, int *ret_fd, struct err *e);
 void tap_mac(const char *id, uint8_t ret[6]);
+
+/* hostsock.c: a socket at @path, at which clients say which port of the guest they want. */
+int hostsock_open(const char *path, struct hostsock *ret, struct err *e);
+void hostsock_remove(const char *path, struct hostsock *s); /* also if it is not there */
 
 /* filter.c: what the calling thread may ask of the host from now on, for good. */
 enum filter_thread { FILTER_DEVICES = 1, FILTER_CPU = 2 };

@@ -79,6 +79,8 @@ static bool is_status(uint32_t v)
 
 void vdev_walk(struct vdev *d, struct vwalk *w)
 {
+	if (!w->loading && d->ops->settle)
+		d->ops->settle(d);
 	vwalk_same(w, "device.id", d->ops->id);
 	vwalk_same(w, "device.queues", d->ops->queues);
 	vwalk_same(w, "device.offered", d->offered);

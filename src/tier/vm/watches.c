@@ -45,6 +45,7 @@ int watches_add(struct watches *ev, struct watch *w, int fd, uint32_t mask, stru
 		return err_set(e, -r, "watching descriptor %d", fd);
 	}
 	w->armed = true;
+	w->mask = mask;
 	watches_change(ev, w, mask);
 	return 0;
 }
@@ -61,7 +62,7 @@ void watches_change(struct watches *ev, struct watch *w, uint32_t mask)
 {
 	int r = 0;
 
-	if (w->fd < 0 || (!mask && !w->armed))
+	if (w->fd < 0 || (!mask && !w->armed) || (mask && w->armed && mask == w->mask))
 		return;
 	/* A hang-up is told whatever the mask says, again and again: so nothing means removed. */
 	if (!mask)
@@ -70,8 +71,10 @@ void watches_change(struct watches *ev, struct watch *w, uint32_t mask)
 		r = control(ev, w, w->armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, mask);
 	if (r < 0 && r != -ENOMEM && r != -ENOSPC)
 		abort(); /* it is ours, and open */
-	if (r == 0)
+	if (r == 0) {
 		w->armed = mask != 0;
+		w->mask = mask;
+	}
 	if (!mask)
 		forget(ev, w);
 }

@@ -15,6 +15,7 @@ enum { EVENTS_AT_ONCE = 16 };
 struct watch {
 	int fd; /* borrowed; -1: not watched */
 	bool armed;
+	uint32_t mask;                          /* what it is watched for, while it is */
 	void (*fn)(void *arg, uint32_t events); /* EPOLL... */
 	void *arg;
 };

@@ -203,6 +203,7 @@ done:
 
 void proc_host_memory(struct task *t, struct proc_memory *ret)
 {
+	const uint64_t ours = SHIM_OURS / 4096;
 	char *text = read_host(t, "statm");
 	uint64_t lib;
 
@@ -212,6 +213,8 @@ void proc_host_memory(struct task *t, struct proc_memory *ret)
 			&ret->size, &ret->resident, &ret->shared, &ret->text, &lib, &ret->data) < 6)
 		memset(ret, 0, sizeof(*ret));
 	free(text);
+	ret->size -= ret->size < ours ? ret->size : ours;
+	ret->data -= ret->data < ours ? ret->data : ours;
 }
 
 int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg)

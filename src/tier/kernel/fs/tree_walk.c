@@ -158,7 +158,8 @@ static void inode_walk(struct inode *i, struct walk *w)
 	}
 	members_walk(i, w);
 	xattrs_walk(i, w);
-	if (content > CONTENT_TEXT || i->size < 0 || (content == CONTENT_TEXT && !n->target) ||
+	if (content > CONTENT_TEXT || i->size < 0 ||
+		(content == CONTENT_TEXT && (!n->target || (size_t)i->size > strlen(n->target))) ||
 		(content == CONTENT_STORE && !S_ISREG(i->mode)) ||
 		(content == CONTENT_LOWER && !n->lower))
 		walk_fail(w, -EBADMSG);

@@ -455,9 +455,13 @@ void epoll_uncollect(struct task *t, struct file *epf)
 long epoll_block(struct task *t, struct file *epf)
 {
 	struct epoll *ep = epf->priv;
-	int r = wait_on(t, &ep->wait, POLLIN);
+	long r = wait_on(t, &ep->wait, POLLIN);
 
-	return r < 0 ? r : wait_block(t);
+	if (r == 0)
+		r = wait_block(t);
+	if (r == SYS_BLOCK)
+		file_hold(t, epf);
+	return r;
 }
 
 static unsigned epoll_poll(struct file *f, struct poll_reg *reg)

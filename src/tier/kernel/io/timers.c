@@ -30,7 +30,7 @@ enum {
 	OVERRUN_MAX = INT32_MAX,
 	CPU_LOOK_MIN_NS = 1000000, /* between two looks at a CPU clock */
 	IGNORED_MIN_NS = 1000000,  /* between two signals that nobody wants */
-	REAL_MIN_NS = 50000,       /* between two SIGALRM: shorter periods are joined */
+	SIGNAL_MIN_NS = 50000,     /* between two signals of a timer: shorter periods are joined */
 };
 
 #define LOOK_MAX_NS (3600LL * NS_PER_S) /* and at least once an hour */
@@ -121,7 +121,7 @@ static void on_real(struct kernel *k, struct ktimer *timer)
 	if (p->itimer_real_interval) {
 		next = next_time(p->itimer_real_when, p->itimer_real_interval, now, &missed);
 		p->itimer_real_when = next;
-		ktimer_set(k, timer, next > now + REAL_MIN_NS ? next : now + REAL_MIN_NS);
+		ktimer_set(k, timer, next > now + SIGNAL_MIN_NS ? next : now + SIGNAL_MIN_NS);
 	} else {
 		p->itimer_real_when = 0;
 	}
@@ -464,7 +464,7 @@ void timers_deliver(struct proc *p, union gsiginfo *info)
 		int64_t now = timer_now(t), n = now >= t->when ? 1 + timer_forward(t, now) : 0;
 
 		t->overrun = n > OVERRUN_MAX - t->overrun ? OVERRUN_MAX : t->overrun + (int32_t)n;
-		timer_arm(t, 0);
+		timer_arm(t, kernel_now(p->k) + SIGNAL_MIN_NS);
 	}
 	info->timer.overrun = t->overrun;
 	t->overrun_last = t->overrun;

@@ -290,6 +290,8 @@ static long mq_block(struct task *task, struct mqueue *q, struct file *f, bool r
 	r = wait_on(task, &q->wait, reader ? POLLIN : POLLOUT);
 	if (r == 0)
 		r = wait_block(task);
+	if (r == SYS_BLOCK)
+		file_hold(task, f);
 	task->call.u[0] = reader; /* has_reader() looks */
 	return r;
 }

@@ -80,8 +80,7 @@ void shim_host_restorer(void);
 void shim_restorer(void);
 void shim_zygote(uint64_t sock, const uint64_t *keep, uint64_t count, void *filter);
 __attribute__((noreturn)) void shim_child(struct ucontext *uc, uint64_t token);
-struct ucontext *shim_sigreturn(struct ucontext *uc);
-extern const char shim_restorer_ip[], shim_sigreturn_ip[], shim_sigreturn2_ip[];
+extern const char shim_restorer_ip[], shim_returned_ip[], shim_sigreturn_ip[], shim_sigreturn2_ip[];
 extern const char place_stubs[], place_touch[], place_touched[], place_give_up[];
 
 __attribute__((section(".head"), used)) static const struct shim_head head = {
@@ -97,9 +96,15 @@ __attribute__((section(".head"), used)) static const struct shim_head head = {
 
 /*
  * The guest's restorer looks like everyone's, since unwinders know it by its bytes; the filter
- * answers its call with 0, and the rest of the way out is behind it. No more of the guest's stack
- * is used than lies below the frame.
+ * answers its call with 0, and the rest of the way out is behind it: the guest's mask and alternate
+ * stack go to the kernel, host values take their place. The stack pointer stays at the frame all
+ * the way, so that a signal that comes before the end can put its own frame where this one was
+ * (finish_return): one above the other would fill the stack.
  */
+_Static_assert(SHIM_SIGRETURN == 0x1005 && offsetof(struct ucontext, stack) == 16 &&
+		       offsetof(struct ucontext, mask) == 296 && SLOT_DATA == 0x1800 &&
+		       SLOT_SIZE == 0x8000,
+	"as the restorer has it");
 __asm__(".text\n"
 	".balign 16\n"
 	"	nop\n"
@@ -107,12 +112,23 @@ __asm__(".text\n"
 	"	mov $15, %rax\n"
 	"	syscall\n"
 	"shim_restorer_ip:\n"
-	"	mov %rsp, %rdi\n"
-	"	mov %rsp, %rbx\n"
-	"	sub $256, %rsp\n"
-	"	and $-16, %rsp\n"
-	"	call shim_sigreturn\n"
-	"	mov %rbx, %rsp\n"
+	"	mov 296(%rsp), %rdi\n"
+	"	mov 16(%rsp), %rsi\n"
+	"	mov 24(%rsp), %edx\n"
+	"	mov 32(%rsp), %r10\n"
+	"	mov $0x1005, %eax\n"
+	"	syscall\n"
+	"shim_returned_ip:\n"
+	"	cmp $-38, %rax\n" /* nobody answers */
+	"	jne 1f\n"
+	"	mov $125, %edi\n"
+	"	mov $231, %eax\n" /* exit_group */
+	"	syscall\n"
+	"1:	add $0x1800, %rax\n"
+	"	movq $0, 296(%rsp)\n"
+	"	mov %rax, 16(%rsp)\n"
+	"	movl $0, 24(%rsp)\n"
+	"	movq $0x6800, 32(%rsp)\n"
 	"	mov $15, %eax\n"
 	"	syscall\n"
 	"shim_sigreturn_ip:\n"
@@ -226,30 +242,38 @@ static int push_frame(struct slot *s, struct ucontext *uc)
 	return 1;
 }
 
-/* The second half of the restorer: the guest's mask goes to the kernel, host values take its place.
- */
-struct ucontext *shim_sigreturn(struct ucontext *uc)
+/* What the guest's frame @g says is where @uc goes on. */
+static void take_registers(struct ucontext *uc, const struct ucontext *g)
 {
-	long slot = kernel_call(SHIM_SIGRETURN, uc->mask, uc->stack.sp,
-		(uint64_t)(uint32_t)uc->stack.flags, uc->stack.size);
+	uint64_t fp = uc->m.fpstate, size;
 
-	uc->mask = 0;
-	host_stack(uc, (uint64_t)slot);
-	return uc;
+	if (fp && g->m.fpstate && fp_size(g->m.fpstate) <= (size = fp_size(fp)))
+		memcpy((void *)fp, (void *)g->m.fpstate, size);
+	else
+		fp_clean(fp);
+	uc->m = g->m;
+	uc->m.fpstate = fp;
 }
 
 /* rt_sigreturn that the guest made itself: its frame becomes ours. */
 static void take_frame(struct ucontext *uc)
 {
 	struct ucontext *g = (struct ucontext *)uc->m.rsp;
-	uint64_t fp = uc->m.fpstate, size;
 
 	kernel_call(SHIM_SIGRETURN, g->mask, g->stack.sp, (uint64_t)(uint32_t)g->stack.flags,
 		g->stack.size);
-	if (fp && g->m.fpstate && fp_size(g->m.fpstate) <= (size = fp_size(fp)))
-		memcpy((void *)fp, (void *)g->m.fpstate, size);
-	uc->m = g->m;
-	uc->m.fpstate = fp;
+	take_registers(uc, g);
+}
+
+/* A handler is about to run where the restorer has nearly put another one's frame away: done. */
+static void finish_return(struct ucontext *uc)
+{
+	struct ucontext g;
+
+	if (uc->m.rip < (uint64_t)shim_returned_ip || uc->m.rip >= (uint64_t)shim_sigreturn_ip)
+		return;
+	if (shim_copy(&g, (void *)uc->m.rsp, sizeof(g)) == 0)
+		take_registers(uc, &g);
 }
 
 /*
@@ -384,6 +408,7 @@ static void obey(struct slot *s, struct ucontext *uc)
 		s->more = 0;
 		switch (order) {
 		case ORDER_SIGNAL:
+			finish_return(uc);
 			if (push_frame(s, uc))
 				break;
 			/* No place for it: that is a fault, which has its own handler, or none. */
@@ -454,10 +479,17 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 192,
+_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		       offsetof(struct place_answer, path) == 48 &&
+		       offsetof(struct place_answer, data) == 208 &&
+		       offsetof(struct place_signals, known) == 2048 &&
+		       offsetof(struct place_signals, age) == 2112,
 	"as the stubs have it");
 _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
-		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) <= PLACE_AGE,
+		       PLACE_VIEW < PLACE_SIGNALS_AT &&
+		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_AGE &&
+		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
+			       PLACE_BASE + PLACE_SIZE,
 	"one behind the other");
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -465,6 +497,7 @@ _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE
 __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set STATE, " TEXT(PLACE_STATE) "\n"
 	".set ANSWERS, " TEXT(PLACE_ANSWERS_AT) "\n"
+	".set SIGNALS, " TEXT(PLACE_SIGNALS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
 	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
@@ -493,7 +526,8 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov SITES+24(%rcx), %rax\n"
 	"	jmp *%r11\n"
-	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site */
+	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
+	   (words) */
 	"1:	cmpq $0, STATE\n"
 	"	jne place_call\n"
 	"	movl $1, STATE\n"
@@ -503,8 +537,11 @@ __asm__(".text\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
 	"	mov SITES+12(%rcx), %eax\n" /* kind */
-	"	mov %rdi, %r11\n"           /* path */
-	"	xor %edx, %edx\n"           /* what else counts */
+	"	cmp $6, %eax\n"
+	"	je place_signal\n"
+	"	mov %rdx, %rcx\n"
+	"	mov %rdi, %r11\n" /* path */
+	"	xor %edx, %edx\n" /* what else counts */
 	"	cmp $2, %eax\n"
 	"	jb 3f\n"
 	"	cmove %esi, %edx\n"
@@ -514,7 +551,11 @@ __asm__(".text\n"
 	"	mov %rsi, %r11\n"
 	"	cmp $4, %eax\n"
 	"	cmove %r10d, %edx\n"
-	"3:	mov $HASH_START, %eax\n"
+	"	cmova %ecx, %edx\n"
+	"3:	mov STATE+40, %rcx\n"
+	"	mov SITES+8(%rcx), %eax\n" /* nr */
+	"	xor %edx, %eax\n"
+	"	xor $HASH_START, %eax\n"
 	"	xor %esi, %esi\n"
 	"place_touch:\n"
 	"4:	movzbl (%r11,%rsi), %ecx\n"
@@ -529,30 +570,60 @@ __asm__(".text\n"
 	"5:	mov STATE+40, %rcx\n"
 	"	mov SITES+8(%rcx), %ecx\n" /* nr */
 	"	mov %eax, %edi\n"
-	"	shr $24, %edi\n"
-	"	imul $192, %edi, %edi\n"
-	"	add $ANSWERS, %edi\n"
+	"	shr $21, %edi\n"
+	"	imul $352, %edi, %edi\n"
+	"	cmp %eax, ANSWERS+16(%rdi)\n"
+	"	je 2f\n"
+	"	mov %eax, %edi\n"
+	"	shr $21, %edi\n"
+	"	xor $1, %edi\n"
+	"	imul $352, %edi, %edi\n"
+	"2:	add $ANSWERS, %edi\n"
+	"	mov %eax, STATE+56\n"
+	"	mov 40(%rdi), %eax\n" /* its stamp, before anything that is used */
+	"	mov %eax, STATE+48\n"
+	"	test $1, %al\n"
+	"	jnz place_give_up\n"
+	"	mov STATE+56, %eax\n"
+	"	cmp %eax, 16(%rdi)\n"
+	"	jne place_give_up\n"
 	"	cmp %ecx, 8(%rdi)\n"
 	"	jne place_give_up\n"
 	"	cmp %edx, 12(%rdi)\n"
 	"	jne place_give_up\n"
-	"	cmp %eax, 16(%rdi)\n"
-	"	jne place_give_up\n"
 	"	cmp %esi, 20(%rdi)\n"
 	"	jne place_give_up\n"
-	"	mov AGE, %rax\n"
+	"	mov STATE+52, %eax\n"
+	"	cmp %eax, 32(%rdi)\n"
+	"	jne place_give_up\n"
+	"	movzwl 36(%rdi), %ecx\n"
+	"	and $24, %ecx\n"
+	"	mov AGE(%rcx), %rax\n"
 	"	cmp %rax, (%rdi)\n"
 	"	jne place_give_up\n"
 	"6:	test %esi, %esi\n"
 	"	jz 7f\n"
 	"	dec %esi\n"
 	"	movzbl (%r11,%rsi), %eax\n"
-	"	cmp %al, 32(%rdi,%rsi)\n"
+	"	cmp %al, 48(%rdi,%rsi)\n"
 	"	je 6b\n"
 	"	jmp place_give_up\n"
-	"place_touched:\n"
-	"7:	mov 24(%rdi), %rcx\n"
-	"	mov STATE+40, %r11\n"
+	/* What was found goes to the second argument, or the third after a directory. */
+	"7:	mov %rdi, %r11\n"
+	"	movzwl 38(%rdi), %ecx\n"
+	"	shr $3, %ecx\n"
+	"	mov STATE+40, %rdx\n"
+	"	cmpl $3, SITES+12(%rdx)\n"
+	"	mov STATE+16, %rdi\n"
+	"	jb 8f\n"
+	"	mov STATE+24, %rdi\n"
+	"8:	lea 208(%r11), %rsi\n"
+	"	rep movsq\n"
+	"	mov 24(%r11), %rcx\n"
+	"	mov 40(%r11), %eax\n"
+	"	cmp %eax, STATE+48\n"
+	"	jne place_give_up\n"
+	"9:	mov STATE+40, %r11\n"
 	"	mov SITES(%r11), %r11\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
@@ -563,6 +634,30 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov %rcx, %rax\n"
 	"	jmp *%r11\n"
+	/* (signal, new, old, size): only who asks is answered here. */
+	"place_signal:\n"
+	"	test %rsi, %rsi\n"
+	"	jnz place_give_up\n"
+	"	cmp $8, %r10\n"
+	"	jne place_give_up\n"
+	"	lea -1(%rdi), %eax\n"
+	"	cmp $64, %eax\n"
+	"	jae place_give_up\n"
+	"	mov AGE+24, %r11\n"
+	"	cmp %r11, SIGNALS+2112\n"
+	"	jne place_give_up\n"
+	"	cmpb $0, SIGNALS+2048(%rax)\n"
+	"	je place_give_up\n"
+	"	xor %ecx, %ecx\n"
+	"	test %rdx, %rdx\n"
+	"	jz 9b\n"
+	"	shl $5, %eax\n"
+	"	lea SIGNALS(%rax), %rsi\n"
+	"	mov %rdx, %rdi\n"
+	"	mov $4, %ecx\n"
+	"	rep movsq\n"
+	"	jmp 9b\n"
+	"place_touched:\n"
 	"place_give_up:\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"

@@ -5,6 +5,9 @@
  * A socket can be sent through itself, or two through each other; closing the descriptors then
  * leaves a ring of references. A socket is garbage when every reference of its file is a message,
  * and every one of these messages lies in the queue of garbage.
+ *
+ * Looking for it takes as long as there are sockets, so one close in a share of them looks, and a
+ * timer does for the last.
  */
 #include <stdlib.h>
 
@@ -33,10 +36,14 @@ static void held_inside(struct sock *c)
 	c->gc_left--;
 }
 
+/* Put on a list only: spread() follows it, so that a long chain needs no stack. */
 static void reach(struct sock *c)
 {
-	/* Marked only: the loop in unix_gc() follows, so that a long chain needs no stack. */
-	c->gc_reached = true;
+	struct sock_state *st = c->k->sock;
+
+	c->gc_candidate = false;
+	c->gc_next = st->gc_work;
+	st->gc_work = c;
 }
 
 static bool mark_candidates(struct sock_state *st)
@@ -46,27 +53,39 @@ static bool mark_candidates(struct sock_state *st)
 	for (struct sock *s = st->all; s; s = s->all_next) {
 		s->gc_candidate = s->family == AF_UNIX && s->inflight && s->file &&
 				  s->file->refs - s->gc_closing == s->inflight;
-		s->gc_reached = false;
 		s->gc_left = (int32_t)s->inflight;
 		any |= s->gc_candidate;
 	}
 	return any;
 }
 
-/* Everything that a reached candidate holds is reached, too, until nothing changes. */
+/* Everything that a reached candidate holds is reached, too. */
 static void spread(struct sock_state *st)
 {
-	bool changed = true;
+	struct sock *s;
 
-	while (changed) {
-		changed = false;
-		for (struct sock *s = st->all; s; s = s->all_next) {
-			if (!s->gc_candidate || !s->gc_reached)
-				continue;
-			s->gc_candidate = false;
-			each_file(s, reach);
-			changed = true;
-		}
+	while ((s = st->gc_work)) {
+		st->gc_work = s->gc_next;
+		each_file(s, reach);
+	}
+}
+
+/* All of it is held before the first is emptied: dropping messages changes the list. */
+static void empty_all(struct sock_state *st)
+{
+	struct sock *garbage = NULL, *s;
+
+	for (s = st->all; s; s = s->all_next) {
+		if (!s->gc_candidate)
+			continue;
+		s->gc_candidate = false;
+		s->gc_next = garbage;
+		garbage = sock_ref(s);
+	}
+	while ((s = garbage)) {
+		garbage = s->gc_next;
+		sock_purge(s);
+		sock_unref(s);
 	}
 }
 
@@ -74,7 +93,11 @@ void unix_gc(struct kernel *k)
 {
 	struct sock_state *st = k->sock;
 
-	if (!st || st->reaping || st->inflight_socks == 0 || !mark_candidates(st))
+	if (!st || st->reaping || st->inflight_socks == 0)
+		return;
+	st->gc_closes = 0;
+	ktimer_clear(k, &st->gc_timer);
+	if (!mark_candidates(st))
 		return;
 	for (struct sock *s = st->all; s; s = s->all_next) {
 		if (s->gc_candidate)
@@ -82,19 +105,29 @@ void unix_gc(struct kernel *k)
 	}
 	for (struct sock *s = st->all; s; s = s->all_next) {
 		if (s->gc_candidate && s->gc_left > 0)
-			s->gc_reached = true;
+			reach(s);
 	}
 	spread(st);
-	/* One at a time: dropping its messages changes the list. */
-	for (struct sock *s = st->all; s;) {
-		if (!s->gc_candidate) {
-			s = s->all_next;
-			continue;
-		}
-		s->gc_candidate = false;
-		sock_ref(s);
-		sock_purge(s);
-		sock_unref(s);
-		s = st->all;
+	empty_all(st);
+}
+
+static void on_gc_timer(struct kernel *k, struct ktimer *timer)
+{
+	unix_gc(k);
+}
+
+void unix_gc_soon(struct kernel *k)
+{
+	enum { SHARE = 64, SOON_NS = 10000000 };
+	struct sock_state *st = k->sock;
+
+	if (st->inflight_socks == 0)
+		return;
+	if (++st->gc_closes * SHARE >= st->count) {
+		unix_gc(k);
+		return;
 	}
+	st->gc_timer.fn = on_gc_timer;
+	if (!st->gc_timer.when && ktimer_set(k, &st->gc_timer, kernel_now(k) + SOON_NS) < 0)
+		unix_gc(k);
 }

@@ -40,6 +40,7 @@ void sock_done(struct kernel *k)
 		return;
 	/* What is left hangs in rings of messages that nobody can reach. */
 	unix_gc(k);
+	ktimer_clear(k, &k->sock->gc_timer);
 	skb_cache_done(k->sock);
 	free(k->sock->dying);
 	free(k->sock);
@@ -60,6 +61,8 @@ static int ops_for(int family, int type, int *protocol, const struct sock_ops **
 		{ AF_INET6, SOCK_STREAM, IPPROTO_TCP, &tcp_ops },
 		{ AF_INET, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
 		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
+		{ AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, &udp_ops },
+		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE, &udp_ops },
 		{ AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, &netlink_ops },
 		{ AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE, &netlink_ops },
 	};
@@ -133,6 +136,8 @@ void sock_unref(struct sock *s)
 	st = s->k->sock;
 	s->refs = 1; /* purging may look at it */
 	sock_purge(s);
+	if (s->cork)
+		skb_free(s->k, s->cork);
 	if (s->hashed)
 		inet_unhash(s);
 	wait_flush(&s->wait);
@@ -250,8 +255,12 @@ static unsigned socket_poll(struct file *f, struct poll_reg *reg)
 
 static uint32_t readable_bytes(const struct sock *s)
 {
-	if (s->type == SOCK_STREAM)
-		return (uint32_t)s->rx_bytes;
+	if (s->type == SOCK_STREAM) {
+		bool mark =
+			s->urg && s->urg_seq >= s->rx_seq && !sock_opt(s, SOL_SOCKET, SO_OOBINLINE);
+
+		return (uint32_t)(mark ? s->urg_seq - s->rx_seq : s->rx_bytes);
+	}
 	return s->rx ? s->rx->len : 0;
 }
 
@@ -273,19 +282,25 @@ static long socket_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t 
 	case SIOCATMARK:
 		if (s->type != SOCK_STREAM || s->family == AF_UNIX)
 			return -ENOTTY;
-		return guest_write_u32(t, GVA(arg), 0);
+		return guest_write_u32(t, GVA(arg), s->urg && s->urg_seq == s->rx_seq);
 	case FIOSETOWN:
 	case SIOCSPGRP: {
-		uint32_t pid;
+		int32_t pid;
 
-		if (guest_read_u32(t, GVA(arg), &pid) < 0)
+		if (guest_read_u32(t, GVA(arg), (uint32_t *)&pid) < 0)
 			return -EFAULT;
-		f->owner_pid = (int32_t)pid;
+		if (pid == INT32_MIN)
+			return -EINVAL;
+		f->owner_type = pid < 0 ? 2 : 1; /* a group, or a process */
+		f->owner_pid = pid < 0 ? -pid : pid;
+		f->owner_uid = t->cred->uid;
+		f->owner_euid = t->cred->euid;
 		return 0;
 	}
 	case FIOGETOWN:
 	case SIOCGPGRP:
-		return guest_write_u32(t, GVA(arg), (uint32_t)f->owner_pid);
+		return guest_write_u32(
+			t, GVA(arg), (uint32_t)(f->owner_type == 2 ? -f->owner_pid : f->owner_pid));
 	default:
 		return sock_ioctl_if(s, t, cmd, arg);
 	}
@@ -299,7 +314,7 @@ static void socket_flush(struct file *f, struct task *t)
 	if (s->inflight == 0 || f->refs - 1 != s->inflight)
 		return;
 	s->gc_closing = 1;
-	unix_gc(s->k);
+	unix_gc_soon(s->k);
 	s->gc_closing = 0;
 }
 
@@ -316,7 +331,7 @@ static void socket_release(struct file *f)
 	sock_purge(s);
 	sock_unref(s);
 	if (collect)
-		unix_gc(k);
+		unix_gc_soon(k);
 }
 
 static int socket_show(struct file *f, char *buf, size_t cap)

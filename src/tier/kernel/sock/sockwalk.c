@@ -244,6 +244,7 @@ static void skb_walk(struct skb *b, struct walk *w)
 	saddr_walk(w, "src", &b->src);
 	walk_bytes(w, "cred", &b->scm.cred, sizeof(b->scm.cred));
 	walk_bool(w, "has_cred", &b->scm.has_cred);
+	walk_bytes(w, "ip", &b->scm.ip, sizeof(b->scm.ip));
 	walk_ref(w, "owner", WALK_SOCK, (void **)&b->owner);
 }
 
@@ -310,6 +311,47 @@ static void rx_walk(struct sock *s, struct walk *w)
 	}
 }
 
+/* Where the urgent byte stands: in what has not been read. */
+static void urgent_walk(struct sock *s, struct walk *w)
+{
+	walk_u64(w, "rx_seq", &s->rx_seq);
+	walk_u64(w, "urg_seq", &s->urg_seq);
+	walk_count(w, "urg", &s->urg, URG_TAKEN);
+	walk_u8(w, "urg_byte", &s->urg_byte);
+	if (s->urg && (s->ops != &tcp_ops || s->urg_seq - s->rx_seq >= s->rx_bytes)) {
+		s->urg = URG_NONE;
+		walk_fail(w, -EBADMSG);
+	}
+}
+
+/* What UDP holds back. */
+static void cork_walk(struct sock *s, struct walk *w)
+{
+	uint32_t len = s->cork ? s->cork->len : 0;
+	bool any = s->cork != NULL;
+
+	walk_bool(w, "corked", &any);
+	if (!any || w->err)
+		return;
+	walk_list(w, "cork", &len, UINT16_MAX);
+	if (w->mode == WALK_LOAD && !w->err) {
+		if (s->ops != &udp_ops || !s->file)
+			walk_fail(w, -EBADMSG);
+		else
+			s->cork = skb_create(len);
+	}
+	if (!s->cork)
+		walk_fail(w, -ENOMEM);
+	if (w->err)
+		return;
+	s->cork->len = len;
+	skb_walk(s->cork, w);
+	if (s->cork->owner) {
+		s->cork->owner = NULL;
+		walk_fail(w, -EBADMSG);
+	}
+}
+
 void socks_link_walk(struct kernel *k, struct walk *w)
 {
 	uint32_t count = walk_count_of(w, WALK_SOCK);
@@ -327,5 +369,7 @@ void socks_link_walk(struct kernel *k, struct walk *w)
 
 		peer_walk(s, w);
 		rx_walk(s, w);
+		urgent_walk(s, w);
+		cork_walk(s, w);
 	}
 }

@@ -311,6 +311,8 @@ SYSCALL2(flock, int, fd, unsigned, op)
 	if (lock_conflict(f->inode, &want)) {
 		/* A conversion gives the old lock up first, as Linux does. */
 		lock_clear(task->k, f->inode, &want);
+		if (wait)
+			file_hold(task, f);
 		return wait ? lock_wait(task, f->inode, &want) : -EAGAIN;
 	}
 	return lock_set(task->k, f->inode, &want);

@@ -16,6 +16,8 @@
 #include <sys/syscall.h>
 
 #include "base/ckd.h"
+#include "base/str.h"
+#include "host/host.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/sys/sys.h"
@@ -202,6 +204,24 @@ static long map_locked(struct task *t, uint64_t a[6])
 	return run_native(t, SYS_mmap, a);
 }
 
+/*
+ * A copy of our descriptor for the guest's number. Contents are open for writing here; who opened
+ * them for reading gets a descriptor that can do no more, or mprotect would make the mapping
+ * writable behind our back.
+ */
+static int copy_for(struct kernel *k, int fd, bool writable)
+{
+	int flags = writable || k->host_proc < 0 ? O_RDONLY : fcntl(fd, F_GETFL);
+	char name[32];
+
+	if (flags < 0)
+		return -EBADF;
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return copy_fd(fd);
+	str_fmt(name, sizeof(name), "self/fd/%d", fd);
+	return host_openat(k->host_proc, name, O_RDONLY | O_CLOEXEC, 0);
+}
+
 static int check_mode(struct file *f, unsigned prot, unsigned flags)
 {
 	if (!file_readable(f))
@@ -218,7 +238,7 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 	struct map_source src;
 	struct fd_slot *slot;
 	struct file *f;
-	int r;
+	int r, mirror;
 
 	if ((flags & MAP_FIXED) && place_is_hit(addr, len) && !task->mm->place_off &&
 		place_undo(task) < 0)
@@ -251,13 +271,14 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 		return run_native(task, SYS_mmap,
 			(uint64_t[]){ addr, len, prot, flags | MAP_ANONYMOUS, ~0ULL, 0 });
 	slot = &task->files->slots[fd];
-	if (slot->mirror != src.fd + 1) {
-		int copy = copy_fd(src.fd);
+	mirror = file_writable(f) ? src.fd + 1 : -(src.fd + 1);
+	if (slot->mirror != mirror) {
+		int copy = copy_for(task->k, src.fd, file_writable(f));
 
 		if (copy < 0)
 			return -ENFILE;
 		task->call.map_fd = copy + 1;
-		slot->mirror = src.fd + 1;
+		slot->mirror = mirror;
 	}
 	if (flags & MAP_LOCKED) {
 		task->call.map_at = fd;

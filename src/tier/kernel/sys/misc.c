@@ -17,6 +17,7 @@
 #include <sys/times.h>
 
 #include "base/str.h"
+#include "tier/kernel/fs/proc.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
@@ -97,6 +98,26 @@ SYSCALL1(sysinfo, gva_t, uinfo)
 
 /* Limits */
 
+static int stack_of(void *arg, const struct proc_range *r)
+{
+	if (r->stack)
+		*(uint64_t *)arg = r->to - r->from;
+	return r->stack;
+}
+
+static void limit_memory(struct proc *p, unsigned what)
+{
+	struct task *t = p->tasks;
+	uint64_t stack = 0;
+
+	while (t && t->state == TASK_DEAD)
+		t = t->next;
+	if (!t || !t->mm)
+		return;
+	proc_host_each(t, stack_of, &stack);
+	host_set_limit(p, (int)what, stack);
+}
+
 static long set_limit(struct task *t, struct proc *p, unsigned what, const struct rlimit *n)
 {
 	struct rlimit *old = &p->limits[what];
@@ -108,6 +129,8 @@ static long set_limit(struct task *t, struct proc *p, unsigned what, const struc
 	if (what == RLIMIT_NOFILE && n->rlim_max > GUEST_FDS_MAX)
 		return -EPERM;
 	*old = *n;
+	if (what == RLIMIT_AS || what == RLIMIT_DATA)
+		limit_memory(p, what);
 	return what == RLIMIT_CPU ? timers_cpu_limit(p) : 0;
 }
 

@@ -171,7 +171,11 @@ SYSCALL3(connect, int32_t, fd, gva_t, addr, int32_t, len)
 	if (!s)
 		return r;
 	r = saddr_in(task, addr, len, &a);
-	return r < 0 ? r : s->ops->connect(s, task, &a, f->flags & O_NONBLOCK);
+	if (r == 0)
+		r = s->ops->connect(s, task, &a, f->flags & O_NONBLOCK);
+	if (r == SYS_BLOCK)
+		file_hold(task, f);
+	return r;
 }
 
 SYSCALL2(listen, int32_t, fd, int32_t, backlog)

@@ -14,6 +14,7 @@
 
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -54,6 +55,8 @@ static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
 	split(k->atime, s.atime);
 	split(k->mtime, s.mtime);
 	split(k->ctime, s.ctime);
+	if (t->call.fixed)
+		answers_keep(t, &s, sizeof(s));
 	return guest_write(t, dst, &s, sizeof(s));
 }
 
@@ -64,6 +67,7 @@ static long stat_at(struct task *t, int dirfd, gva_t upath, unsigned flags, stru
 
 	if (r < 0)
 		return r;
+	t->call.fixed = answers_fixed(t, p);
 	r = vfs_stat(p, ret);
 	path_unref(p);
 	return r;
@@ -255,6 +259,7 @@ static long access_as(struct task *t, int dirfd, gva_t upath, int mode, unsigned
 				type != S_IFSOCK)
 				r = mount_writable(p);
 		}
+		t->call.fixed = answers_fixed(t, p);
 		path_unref(p);
 	}
 	t->cred = acting;

@@ -25,6 +25,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
@@ -627,6 +628,8 @@ static void proc_ended(struct proc *p)
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
 	k->engine->kill(p);
+	if (p->vfork_waits)
+		answers_signals(p->k); /* the memory that was lent has its owner's again */
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
 	if (p == k->init) {
@@ -722,7 +725,7 @@ void proc_exit(struct proc *p, int status)
 		return;
 	p->exiting = true;
 	p->wait_status = status;
-	place_change(p->k); /* its children get another parent */
+	answers_who(p->k); /* its children get another parent */
 	for (struct task *t = p->tasks; t; t = next) {
 		next = t->next;
 		if (p->task_count == 1 && t->state != TASK_DEAD) {
@@ -786,6 +789,8 @@ void proc_execed(struct task *t)
 	if (p->k->ipc)
 		shm_proc_gone(p);
 	p->execed = true;
+	if (p->vfork_waits)
+		answers_signals(p->k); /* the memory that was lent has its owner's again */
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
 }

@@ -91,6 +91,8 @@ struct call {
 	void (*own_free)(void *own);
 	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
 	bool fetched;          /* it was asked once in this call */
+	struct file *held;     /* reference: what it waits for goes on, even when it is closed */
+	int held_fd;
 	struct ktimer timer;
 	struct wait_entry *waits; /* registered now */
 	struct wait_entry inline_waits[4];
@@ -101,8 +103,12 @@ struct call {
 	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
 	int map_at;     /* ordered, with map_fd: at this number instead */
 	bool ordered;   /* an order lies in the slot: kick */
-	bool unsteady;  /* its path led where names come and go by themselves */
-	char path[160]; /* what it was about, when it was short: for trap/place.h */
+	/* For trap/answers.h: */
+	bool unsteady; /* its path led where names come and go by themselves */
+	bool restless; /* its path led through a directory in which names change */
+	bool fixed;    /* what it found cannot change */
+	uint16_t data_len;
+	char path[160]; /* what it was about, when it was short */
 };
 
 /* The handler that runs next: task/deliver.h. */

@@ -172,10 +172,20 @@ static void pending_walk(struct kernel *k, struct sigpending *p, struct walk *w)
  * A blocked call is entered again: with what it remembers, or, where that is memory of its own
  * (what it waits for was copied in, a file that is being opened), from its beginning.
  */
+static bool begins_again(const struct task *t)
+{
+	return t->call.first || (t->call.own && !call_copy_keeps(t));
+}
+
+struct file *call_held(const struct task *t)
+{
+	return t->call.active && !begins_again(t) ? t->call.held : NULL;
+}
+
 static void call_walk(struct task *t, struct walk *w)
 {
 	struct call *c = &t->call;
-	bool keeps = call_copy_keeps(t), fresh = c->first || (c->own && !keeps);
+	bool fresh = begins_again(t);
 	struct {
 		int64_t deadline;
 		uint64_t done, u[ARRAY_LEN(c->u)];
@@ -228,8 +238,7 @@ static void deliver_walk(struct deliver *d, struct walk *w)
 /* The mask of one wait only is not that of a call that begins again. */
 static void mask_walk(struct task *t, struct walk *w)
 {
-	struct call *c = &t->call;
-	bool fresh = c->active && (c->first || (c->own && !call_copy_keeps(t)));
+	bool fresh = t->call.active && begins_again(t);
 	bool has = t->has_saved_mask && !fresh;
 	uint64_t mask = t->has_saved_mask && fresh ? t->saved_mask : t->mask;
 

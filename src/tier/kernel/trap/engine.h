@@ -125,10 +125,14 @@ void host_proc_kill(struct host_proc *hp);
 uint64_t host_sp(struct task *t);
 /* What the guest chose of the processors reaches its host thread. */
 void host_set_cpus(struct task *t);
+/* RLIMIT_AS or RLIMIT_DATA reaches its host process, which has our pages and its whole @stack more
+ * than the guest knows of. */
+void host_set_limit(struct proc *p, int what, uint64_t stack);
 /* set_robust_list's address of a live task; 0: none. */
 uint64_t host_robust_list(struct task *t);
 extern const struct mm_ops host_mm_ops;
-int shim_slot_alloc(struct mm *mm, uint64_t *ret);
+/* One for a new thread in the memory of @t, which is in a call. */
+int shim_slot_alloc(struct task *t, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */

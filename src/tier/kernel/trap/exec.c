@@ -103,6 +103,10 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	t->mm = mm;
 	mm->host_pid = hp->pid;
 	host_set_cpus(t);
+	if (t->proc->limits[RLIMIT_AS].rlim_cur != RLIM_INFINITY)
+		host_set_limit(t->proc, RLIMIT_AS, plan->stack_size);
+	if (t->proc->limits[RLIMIT_DATA].rlim_cur != RLIM_INFINITY)
+		host_set_limit(t->proc, RLIMIT_DATA, plan->stack_size);
 	o = engine_out(e);
 	o->fd = hp->trap->fd;
 	o->id = hp->blank_notif;

@@ -236,10 +236,10 @@ static const uint16_t jail_calls[] = { SYS_read, SYS_write, SYS_close, SYS_fstat
 	SYS_fallocate, SYS_preadv, SYS_pwritev, SYS_process_vm_readv, SYS_process_vm_writev,
 	SYS_renameat2, SYS_getrandom, SYS_memfd_create, SYS_membarrier, SYS_copy_file_range,
 	SYS_preadv2, SYS_pwritev2, SYS_statx, SYS_rseq, SYS_pidfd_send_signal, SYS_pidfd_open,
-	SYS_openat2 };
+	SYS_openat2, SYS_prlimit64 };
 /* Only where a sanitizer is built in. */
-static const uint16_t sanitizer_calls[] = { SYS_sigaltstack, SYS_getpid, SYS_prctl, SYS_prlimit64,
-	SYS_pipe2, SYS_open, SYS_stat, SYS_readlink };
+static const uint16_t sanitizer_calls[] = { SYS_sigaltstack, SYS_getpid, SYS_prctl, SYS_pipe2,
+	SYS_open, SYS_stat, SYS_readlink };
 enum { BY_ARGUMENT = 4 }; /* ioctl, clone, mmap, mprotect */
 
 static bool is_sanitized(void)

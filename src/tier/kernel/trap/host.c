@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
@@ -182,14 +183,19 @@ static ssize_t host_mm_write(struct mm *mm, uint64_t dst, const void *src, size_
 
 const struct mm_ops host_mm_ops = { host_mm_read, host_mm_write };
 
-/* Slot 0 is the first thread's; the rest are handed out as threads come. */
-int shim_slot_alloc(struct mm *mm, uint64_t *ret)
+/* The first thread has one: slot 0, or in a forked child that of the thread which forked. The rest
+ * are handed out as threads come. */
+int shim_slot_alloc(struct task *t, uint64_t *ret)
 {
+	struct mm *mm = t->mm;
+
 	if (!mm->slots) {
+		uint64_t own = (t->host->slot - SLOT_BASE) / SLOT_SIZE;
+
 		mm->slots = calloc(SLOT_COUNT, 1);
 		if (!mm->slots)
 			return -ENOMEM;
-		mm->slots[0] = 1;
+		mm->slots[own < SLOT_COUNT ? own : 0] = 1;
 	}
 	for (unsigned n = 0; n < SLOT_COUNT; n++) {
 		unsigned i = (mm->slot_next + n) % SLOT_COUNT;
@@ -221,6 +227,19 @@ void host_set_cpus(struct task *t)
 	/* The host may have given the sandbox fewer: then it says no, and nothing changes. */
 	if (any && t->host && t->host->tid > 1)
 		syscall(SYS_sched_setaffinity, t->host->tid, sizeof(t->cpus), t->cpus);
+}
+
+void host_set_limit(struct proc *p, int what, uint64_t stack)
+{
+	uint64_t most = p->limits[what].rlim_cur, ours = SHIM_OURS + stack;
+	struct rlimit l;
+
+	if (!p->host || p->host->pid <= 1 || prlimit(p->host->pid, what, NULL, &l) < 0)
+		return;
+	/* The host's own limit, if it has one, stays. */
+	l.rlim_cur =
+		most > RLIM_INFINITY - ours || most + ours > l.rlim_max ? l.rlim_max : most + ours;
+	prlimit(p->host->pid, what, &l, NULL);
 }
 
 uint64_t host_robust_list(struct task *t)

@@ -105,7 +105,7 @@ struct file *fd_get_path(struct task *t, int fd)
 
 struct file *fd_get(struct task *t, int fd)
 {
-	struct file *f = fd_get_path(t, fd);
+	struct file *f = t->call.held && t->call.held_fd == fd ? t->call.held : fd_get_path(t, fd);
 
 	return f && !(f->flags & 010000000 /* O_PATH */) ? f : NULL;
 }

@@ -12,7 +12,8 @@ struct task;
 struct fd_slot {
 	struct file *file; /* one reference; NULL: free */
 	bool cloexec;
-	int mirror; /* host descriptor + 1 of which the guest's process has a copy at this number */
+	int mirror; /* host descriptor + 1 of which the guest's process has a copy at this number;
+		     * negative: one that can only be read */
 };
 
 struct files {
@@ -29,7 +30,8 @@ int files_room(struct files *fs, unsigned need);    /* so many slots; -ENOMEM */
 void files_close_exec(struct task *t);
 
 /* The file behind a descriptor, borrowed: good until the lock is given up. NULL: -EBADF.
- * fd_get_path also gives O_PATH files, fd_get does not. */
+ * fd_get_path also gives O_PATH files, fd_get does not; but fd_get knows what the task's call
+ * waits for (file_hold()). */
 struct file *fd_get(struct task *t, int fd);
 struct file *fd_get_path(struct task *t, int fd);
 /* Lowest free number from @min on; takes the reference on @f ONLY on success. -EMFILE. */

@@ -11,8 +11,10 @@
 #include <stdlib.h>
 #include <sys/inotify.h>
 
+#include "base/ckd.h"
 #include "tier/kernel/io/epoll.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/lock.h"
@@ -72,14 +74,41 @@ void file_unref(struct file *f)
 	free(f);
 }
 
+void file_hold(struct task *t, struct file *f)
+{
+	struct call *c = &t->call;
+
+	if (c->held)
+		return;
+	for (unsigned i = 0; i < ARRAY_LEN(c->args); i++) {
+		if (fd_get(t, (int)c->args[i]) == f) {
+			c->held = file_ref(f);
+			c->held_fd = (int)c->args[i];
+			return;
+		}
+	}
+}
+
+void file_let_go(struct task *t)
+{
+	struct file *f = t->call.held;
+
+	t->call.held = NULL;
+	file_unref(f);
+}
+
 long file_wait(struct task *t, struct file *f, unsigned events)
 {
 	struct poll_reg reg;
+	long r;
 
 	poll_reg_task(&reg, t, events);
 	if (f->ops->poll)
 		f->ops->poll(f, &reg);
-	return wait_block(t);
+	r = wait_block(t);
+	if (r == SYS_BLOCK)
+		file_hold(t, f);
+	return r;
 }
 
 long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)

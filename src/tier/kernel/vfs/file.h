@@ -115,8 +115,13 @@ long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos);
 void file_set_async(struct file *f, int fd);
 /* Tells the owner: @events is POLLIN or POLLOUT. */
 void file_signal(struct file *f, unsigned events);
+void file_signal_urgent(struct file *f); /* SIGURG, whatever F_SETSIG said */
 /* Registers @t on @f for @events and blocks: for accept, connect, flock and the like. */
 long file_wait(struct task *t, struct file *f, unsigned events);
+/* The call of @t is about to wait: until it is over fd_get() finds @f under the number by which it
+ * was named, also when another thread closes that meanwhile. */
+void file_hold(struct task *t, struct file *f);
+void file_let_go(struct task *t);
 /* For the kernel's own reads of a regular file (exec, sendfile): bytes, or -errno. */
 ssize_t file_kread(struct file *f, void *buf, size_t len, int64_t off);
 ssize_t file_kwrite(struct file *f, const void *buf, size_t len, int64_t off);

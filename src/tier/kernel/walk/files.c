@@ -22,6 +22,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
+#include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/guestmount.h"
@@ -343,6 +344,23 @@ static void place_walk(struct kernel *k, struct fs_ctx *fs, struct walk *w)
 	fs->cwd = cwd.dentry ? cwd : path_ref(home);
 }
 
+/* A file that a blocked call goes on with, also when its number is another's by now. */
+static void held_walk(struct task *t, struct walk *w)
+{
+	struct call *c = &t->call;
+	struct file *f = call_held(t);
+	int32_t fd = f ? c->held_fd : 0;
+
+	if (!c->active)
+		return;
+	walk_ref(w, "held", WALK_FILE, (void **)&f);
+	walk_i32(w, "held_fd", &fd);
+	if (w->mode == WALK_SAVE || !f || w->err)
+		return;
+	c->held = file_ref(f);
+	c->held_fd = fd;
+}
+
 /* Whoever lives has all of it; who is dead may have lost it. */
 static void task_tables_walk(struct task *t, struct walk *w)
 {
@@ -350,6 +368,7 @@ static void task_tables_walk(struct task *t, struct walk *w)
 	struct fs_ctx *fs = t->fs;
 	struct mm *mm = t->mm;
 
+	held_walk(t, w);
 	walk_ref(w, "files", WALK_FILES, (void **)&files);
 	walk_ref(w, "fs", WALK_FS, (void **)&fs);
 	walk_ref(w, "mm", WALK_MM, (void **)&mm);

@@ -14,6 +14,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
+#include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/walk/files.h"
@@ -138,6 +139,7 @@ int survey_make(struct survey *s, struct kernel *k, struct walk *w)
 		for (struct task *t = p->tasks; t; t = t->next) {
 			add_table(&f, t->files);
 			add_place(&f, t->fs);
+			add_file(&f, call_held(t));
 			if (t->mm) {
 				walk_number(w, WALK_MM, t->mm);
 				add_file(&f, t->mm->exe);

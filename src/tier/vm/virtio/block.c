@@ -8,13 +8,9 @@
  *        that cannot even be answered breaks the queue.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-#include <sys/timerfd.h>
 
 #include "base/ckd.h"
-#include "base/clock.h"
 #include "base/str.h"
 #include "tier/vm/virtio/block.h"
 #include "tier/vm/vwalk.h"
@@ -110,15 +106,6 @@ static int serve(struct block *b, struct virtq *q)
 	return 0;
 }
 
-static void wait_a_little(struct block *b)
-{
-	struct itimerspec once = { .it_value = { .tv_nsec = LIMITER_RETRY_MS * 1000000 } };
-
-	b->waits = true;
-	if (b->timer >= 0 && timerfd_settime(b->timer, 0, &once, NULL) < 0)
-		abort(); /* it is ours, and open */
-}
-
 static void work(struct block *b)
 {
 	struct virtq *q = &b->dev.queues[0];
@@ -126,15 +113,12 @@ static void work(struct block *b)
 	bool over = false;
 	int r = 0;
 
-	if (!vdev_is_active(&b->dev) || b->waits)
+	if (!vdev_is_active(&b->dev) || b->pace.waits)
 		return;
 	do {
 		while (!over && (r = virtq_pop(q, &b->chain)) > 0) {
-			uint64_t bytes = b->chain.in_bytes + b->chain.out_bytes;
-
-			if (!limiter_take(&b->limiter, bytes, clock_ns())) {
+			if (!pace_take(&b->pace, b->chain.in_bytes + b->chain.out_bytes)) {
 				virtq_unpop(q);
-				wait_a_little(b);
 				break;
 			}
 			r = serve(b, q);
@@ -142,7 +126,7 @@ static void work(struct block *b)
 				break;
 			over = vdev_had_turn(&b->dev, 0, ++count);
 		}
-	} while (r == 0 && !over && !b->waits && virtq_rearm(q));
+	} while (r == 0 && !over && !b->pace.waits && virtq_rearm(q));
 	vdev_tell(&b->dev, q);
 	if (r < 0)
 		vdev_stop(&b->dev, q->broken);
@@ -154,58 +138,25 @@ static void block_kick(struct vdev *d, unsigned q)
 	work((struct block *)d);
 }
 
-void block_retry(struct block *b)
+static void go_on(void *arg)
 {
-	b->waits = false;
-	work(b);
-}
-
-static void on_timer(void *arg, uint32_t events)
-{
-	struct block *b = arg;
-	uint64_t count;
-
-	(void)events;
-	if (read(b->timer, &count, sizeof(count)) > 0)
-		block_retry(b);
+	work(arg);
 }
 
 int block_limit(
 	struct block *b, uint64_t bytes_s, uint64_t ops_s, struct watches *events, struct err *e)
 {
-	/* A second's worth at once, and then as it comes. */
-	struct bucket_limit bytes = { .size = bytes_s, .refill_ms = bytes_s ? 1000 : 0 };
-	struct bucket_limit ops = { .size = ops_s, .refill_ms = ops_s ? 1000 : 0 };
-	uint64_t now = clock_ns();
-
-	if (!bucket_init(&b->limiter.bytes, &bytes, now) ||
-		!bucket_init(&b->limiter.ops, &ops, now))
-		return err_say(e, EINVAL, "a limit of the disk that makes no sense");
-	b->events = events;
-	b->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (b->timer < 0)
-		return err_set(e, errno, "a timer for the disk");
-	b->timer_watch = (struct watch){ .fd = -1, .fn = on_timer, .arg = b };
-	return watches_add(events, &b->timer_watch, b->timer, EPOLLIN, e);
+	return pace_limit(&b->pace, bytes_s, ops_s, events, go_on, b, e);
 }
 
 void block_done(struct block *b)
 {
-	if (b->timer < 0)
-		return;
-	watches_remove(b->events, &b->timer_watch);
-	close(b->timer);
-	b->timer = -1;
+	pace_done(&b->pace);
 }
 
-static void block_activate(struct vdev *d)
+static void block_begin(struct vdev *d)
 {
-	((struct block *)d)->waits = false;
-}
-
-static void block_reset(struct vdev *d)
-{
-	((struct block *)d)->waits = false;
+	pace_clear(&((struct block *)d)->pace);
 }
 
 static void block_config(struct vdev *d, unsigned off, void *to, unsigned len)
@@ -220,7 +171,7 @@ static void block_walk(struct vdev *d, struct vwalk *w)
 {
 	vwalk_same(w, "block.bytes", ((struct block *)d)->disk->bytes);
 	if (w->loading)
-		((struct block *)d)->waits = false;
+		block_begin(d);
 }
 
 static const struct vdev_ops block_ops = {
@@ -228,8 +179,8 @@ static const struct vdev_ops block_ops = {
 	.id = VDEV_BLOCK,
 	.queues = 1,
 	.queue_size = 256,
-	.activate = block_activate,
-	.reset = block_reset,
+	.activate = block_begin,
+	.reset = block_begin,
 	.kick = block_kick,
 	.config_read = block_config,
 	.config_bytes = sizeof(uint64_t),
@@ -248,7 +199,7 @@ void block_init(struct block *b, struct disk *disk, const char *id, bool write_b
 	if (write_back)
 		features |= F_FLUSH;
 	b->disk = disk;
-	b->timer = -1;
+	pace_init(&b->pace);
 	memcpy(b->id, id, n);
 	vdev_init(&b->dev, &block_ops, features, mem, raise, arg);
 }

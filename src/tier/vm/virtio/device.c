@@ -142,6 +142,22 @@ void vdev_read(struct vdev *d, uint64_t off, void *to, unsigned len)
 	memcpy(to, &v, sizeof(v));
 }
 
+bool vdev_quick(struct vdev *d, bool write, uint64_t off, void *data, unsigned len)
+{
+	uint32_t v;
+
+	if (len != sizeof(v) || off != (write ? REG_INT_ACK : REG_INT_STATUS))
+		return false;
+	if (write) {
+		memcpy(&v, data, sizeof(v));
+		__atomic_fetch_and(&d->interrupts, ~v, __ATOMIC_SEQ_CST);
+	} else {
+		v = __atomic_load_n(&d->interrupts, __ATOMIC_SEQ_CST);
+		memcpy(data, &v, sizeof(v));
+	}
+	return true;
+}
+
 static void reset(struct vdev *d)
 {
 	if (d->status & VDEV_DRIVER_OK)

@@ -58,6 +58,9 @@ struct vdev_ops {
 	void (*config_read)(struct vdev *d, unsigned off, void *to, unsigned len);
 	void (*config_write)(struct vdev *d, unsigned off, const void *from, unsigned len);
 	unsigned config_bytes;
+	/* Optional. It is about to be written down: what it took from a ring and has not answered
+	 * goes back. */
+	void (*settle)(struct vdev *d);
 	/* Optional. Fields of its own that survive a snapshot: see walks.h. */
 	void (*walk)(struct vdev *d, struct vwalk *w);
 };
@@ -84,6 +87,9 @@ void vdev_init(struct vdev *d, const struct vdev_ops *ops, uint64_t features, st
 /* An access to the device's window. Never fails: what makes no sense reads as 0, and is dropped. */
 void vdev_read(struct vdev *d, uint64_t off, void *to, unsigned len);
 void vdev_write(struct vdev *d, uint64_t off, const void *from, unsigned len);
+/* The same for what a driver asks and says at every interrupt, which needs no lock. False: it is
+ * something else. */
+bool vdev_quick(struct vdev *d, bool write, uint64_t off, void *data, unsigned len);
 
 static inline bool vdev_is_active(const struct vdev *d)
 {

@@ -2,12 +2,12 @@
 /*
  * tier/vm/virtio/net.c - the network card: frames between the guest's rings and a tap.
  *
- * Owns:  the tap's descriptor, and one frame for which the guest has no room yet.
+ * Owns:  the tap's descriptor, and one frame for which the guest has no room or no tokens yet.
  * Rules: what the tap acts on (the head of the offloads, the Ethernet head) is checked on a copy,
  *        and the copy is what goes out. A frame that is not right is dropped, and the card goes on;
- *        only a ring that is not right stops it. Each of the two states in which nothing moves has
- *        its event: no room in the guest ends with a kick of queue 0, a turn that was cut with the
- *        card's own eventfd.
+ *        only a ring that is not right stops it. Each of the states in which nothing moves has its
+ *        event: no room in the guest ends with a kick of queue 0, a turn that was cut with the
+ *        card's own eventfd, a rate that is used up with its timer.
  */
 #include <errno.h>
 #include <string.h>
@@ -48,75 +48,159 @@ static void come_again(struct net *n)
 
 /* --- To the guest ----------------------------------------------------------------------------- */
 
-static void tell_count(struct net *n, unsigned count)
+/* Requests that were taken and hold no frame yet go back, as if nobody had looked. */
+static void give_back_room(struct net *n)
 {
-	uint16_t v = (uint16_t)count;
+	struct virtq *q = &n->dev.queues[QUEUE_IN];
 
-	vchain_write(&n->first, offsetof(struct virtio_net_hdr_v1, num_buffers), &v, sizeof(v));
+	for (; n->room_count; n->room_count--)
+		virtq_unpop(q);
+	n->room_at = n->iov_at = n->iov_count = 0;
+	n->room_bytes = 0;
+	n->room_full = false;
 }
 
-/* How many requests hold the frame: all of it is there then. 0: there is no room now, -1: broken,
- * and nothing is taken in both cases. */
-static int fill(struct net *n, struct virtq *q)
+/* Adds the request at hand. False: that is enough for one frame. */
+static bool add_room(struct net *n)
 {
-	unsigned count = 0, most = has(n, F(MRG_RXBUF)) ? q->size : 1;
-	uint32_t at = 0;
+	const struct vchain *c = &n->chain;
+
+	if (n->room_count == VIRTQ_SIZE_MAX || n->iov_count + c->out > NET_PARTS_MAX)
+		return false;
+	if (n->iov_at + n->iov_count + c->out > ARRAY_LEN(n->iov)) {
+		memmove(n->iov, n->iov + n->iov_at, n->iov_count * sizeof(n->iov[0]));
+		n->iov_at = 0;
+	}
+	memcpy(n->iov + n->iov_at + n->iov_count, c->iov, c->out * sizeof(c->iov[0]));
+	n->room[(n->room_at + n->room_count++) % VIRTQ_SIZE_MAX] =
+		(struct net_room){ c->head, (uint16_t)c->out, (uint32_t)c->out_bytes };
+	n->iov_count += c->out;
+	n->room_bytes += c->out_bytes;
+	return true;
+}
+
+/* Takes requests until they hold the largest frame, or there are no more. False: broken. */
+static bool find_room(struct net *n, struct virtq *q)
+{
 	int r = 0;
 
-	while (at < n->frame_len && count < most && (r = virtq_pop(q, &n->chain)) > 0) {
-		uint32_t put;
-
-		if (n->chain.in || (count == 0 && n->chain.out_bytes < NET_HEAD_BYTES))
-			return virtq_break(q, "a request for a frame without room for one");
-		if (count == 0)
-			n->first = n->chain;
-		put = (uint32_t)vchain_write(&n->chain, 0, n->frame + at, n->frame_len - at);
-		n->done[count++] = (struct vused){ n->chain.head, put };
-		at += put;
+	while (n->room_bytes < NET_FRAME_MAX && (r = virtq_pop(q, &n->chain)) > 0) {
+		if (n->chain.in || n->chain.out_bytes < NET_HEAD_BYTES) {
+			virtq_break(q, "a request for a frame without room for one");
+			return false;
+		}
+		n->room_full = !add_room(n);
+		if (n->room_full) {
+			virtq_unpop(q);
+			break;
+		}
 	}
-	if (r < 0)
-		return -1;
-	if (at == n->frame_len)
-		return (int)count;
-	for (unsigned i = 0; i < count; i++)
-		virtq_unpop(q);
-	/* All that it can ever offer at once is too little: nobody waits for that. */
-	if (count == most) {
-		n->frame_len = 0;
-		n->dropped++;
-	}
-	return 0;
+	return r >= 0;
 }
 
-/* False: the guest has no room now, or its queue is broken. */
+/* Copies to byte @at of the room. */
+static void put(struct net *n, size_t at, const void *from, size_t len)
+{
+	for (unsigned i = n->iov_at; len > 0; i++) {
+		size_t here = n->iov[i].iov_len;
+
+		if (at >= here) {
+			at -= here;
+			continue;
+		}
+		here = here - at < len ? here - at : len;
+		memcpy((uint8_t *)n->iov[i].iov_base + at, from, here);
+		from = (const uint8_t *)from + here;
+		len -= here;
+		at = 0;
+	}
+}
+
+/* A frame of @len bytes lies in the room: the guest gets as much of that as it fills. */
+static void hand_over(struct net *n, struct virtq *q, uint32_t len)
+{
+	uint16_t count = 0;
+	uint32_t at = 0;
+
+	while (at < len) {
+		const struct net_room *r = &n->room[(n->room_at + count) % VIRTQ_SIZE_MAX];
+		uint32_t here = r->bytes < len - at ? r->bytes : len - at;
+
+		n->done[count++] = (struct vused){ r->head, here };
+		at += here;
+	}
+	put(n, offsetof(struct virtio_net_hdr_v1, num_buffers), &count, sizeof(count));
+	for (unsigned i = 0; i < count; i++) {
+		const struct net_room *r = &n->room[n->room_at];
+
+		n->iov_at += r->parts;
+		n->iov_count -= r->parts;
+		n->room_bytes -= r->bytes;
+		n->room_at = (n->room_at + 1) % VIRTQ_SIZE_MAX;
+		n->room_count--;
+	}
+	n->room_full = false;
+	virtq_push_all(q, n->done, count);
+	n->received++;
+}
+
+static void forget_frame(struct net *n)
+{
+	n->frame_len = 0;
+	n->paid = false;
+}
+
+/* The frame that waits, to the guest. False: there is no room now. */
 static bool deliver(struct net *n, struct virtq *q)
 {
-	int count = fill(n, q);
+	bool many = has(n, F(MRG_RXBUF));
+	uint64_t bytes = many || !n->room_count ? n->room_bytes : n->room[n->room_at].bytes;
 
-	if (count > 0) {
-		tell_count(n, (unsigned)count);
-		virtq_push_all(q, n->done, (unsigned)count);
-		n->received++;
-		n->frame_len = 0;
+	if (bytes >= n->frame_len) {
+		put(n, 0, n->frame, n->frame_len);
+		hand_over(n, q, n->frame_len);
+	} else if (n->room_full || n->room_count >= (many ? q->size : 1u)) {
+		n->dropped++; /* all that it can ever offer is too little: nobody waits for that */
+	} else {
+		return false;
 	}
-	return count >= 0 && n->frame_len == 0;
+	forget_frame(n);
+	return true;
 }
 
-/* The next frame of the tap. False: none now. */
-static bool take_frame(struct net *n)
+/* What the tap said when it was read: is it a frame? */
+static bool is_frame(struct net *n, ssize_t len)
 {
-	ssize_t len = n->gone ? 0 : read(n->tap, n->frame, sizeof(n->frame));
-
-	if (len > HEADS_BYTES) {
-		n->frame_len = (uint32_t)len;
-		return true;
-	}
 	/* A tap that was removed is at its end for good, and says so for ever. */
 	if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR)) {
 		n->gone = true;
 		watches_change(n->events, &n->tap_watch, 0);
 	}
-	return false;
+	return len > HEADS_BYTES;
+}
+
+/*
+ * The next frame of the tap: straight to where it belongs if there is room for any, else it is kept
+ * until there is. What has a rate is looked at first. False: none now.
+ */
+static bool take_frame(struct net *n, struct virtq *q)
+{
+	ssize_t len;
+
+	if (n->gone)
+		return false;
+	if (has(n, F(MRG_RXBUF)) && n->room_bytes >= NET_FRAME_MAX && n->in.timer < 0) {
+		len = readv(n->tap, n->iov + n->iov_at, (int)n->iov_count);
+		if (!is_frame(n, len))
+			return false;
+		hand_over(n, q, (uint32_t)len);
+		return true;
+	}
+	len = read(n->tap, n->frame, sizeof(n->frame));
+	if (!is_frame(n, len))
+		return false;
+	n->frame_len = (uint32_t)len;
+	return true;
 }
 
 static void receive(struct net *n)
@@ -124,15 +208,21 @@ static void receive(struct net *n)
 	struct virtq *q = &n->dev.queues[QUEUE_IN];
 	unsigned i;
 
-	if (!vdev_is_active(&n->dev))
+	if (!vdev_is_active(&n->dev) || n->in.waits)
 		return;
-	for (i = 0; i < NET_AT_ONCE; i++) {
-		if (!n->frame_len && !take_frame(n))
+	for (i = 0; i < NET_AT_ONCE && find_room(n, q); i++) {
+		if (!n->frame_len && !take_frame(n, q))
 			break;
+		if (!n->frame_len)
+			continue;
+		if (!n->paid && !pace_take(&n->in, n->frame_len))
+			break;
+		n->paid = true;
 		/* Once more if a request came while the guest was told that one is missed. */
 		if (!deliver(n, q) && !virtq_rearm_for_more(q))
 			break;
 	}
+	/* The rest of a turn that was cut is still in the tap, which says so, but not this one. */
 	if (i == NET_AT_ONCE && n->frame_len)
 		come_again(n);
 	/* As long as one frame waits, the others wait in the tap, which drops what is too much. */
@@ -191,12 +281,16 @@ static void transmit(struct net *n)
 	unsigned i = 0;
 	int r = 0;
 
-	if (!vdev_is_active(&n->dev))
+	if (!vdev_is_active(&n->dev) || n->out.waits)
 		return;
 	do {
 		while (i < NET_AT_ONCE && (r = virtq_pop(q, &n->chain)) > 0) {
 			if (n->chain.out) {
 				r = virtq_break(q, "a frame to send with room to write");
+				break;
+			}
+			if (!pace_take(&n->out, n->chain.in_bytes)) {
+				virtq_unpop(q);
 				break;
 			}
 			if (send_frame(n, &n->chain))
@@ -206,7 +300,7 @@ static void transmit(struct net *n)
 			virtq_push(q, n->chain.head, 0);
 			i++;
 		}
-	} while (r == 0 && i < NET_AT_ONCE && virtq_rearm(q));
+	} while (r == 0 && i < NET_AT_ONCE && !n->out.waits && virtq_rearm(q));
 	if (i == NET_AT_ONCE)
 		come_again(n);
 	vdev_tell(&n->dev, q);
@@ -261,6 +355,11 @@ static void open_tap(struct vdev *d)
 		watches_change(n->events, &n->tap_watch, EPOLLIN);
 }
 
+static void net_settle(struct vdev *d)
+{
+	give_back_room((struct net *)d);
+}
+
 static void net_walk(struct vdev *d, struct vwalk *w)
 {
 	/* The guest goes on with the address that it knows. */
@@ -273,7 +372,10 @@ static void net_reset(struct vdev *d)
 {
 	struct net *n = (struct net *)d;
 
-	n->frame_len = 0;
+	forget_frame(n);
+	give_back_room(n);
+	pace_clear(&n->in);
+	pace_clear(&n->out);
 	watches_change(n->events, &n->tap_watch, 0);
 }
 
@@ -292,6 +394,7 @@ static const struct vdev_ops net_ops = {
 	.kick = net_kick,
 	.config_read = net_config,
 	.config_bytes = NET_MAC_BYTES,
+	.settle = net_settle,
 	.walk = net_walk,
 };
 
@@ -310,6 +413,8 @@ int net_init(struct net *n, int tap, const uint8_t mac[NET_MAC_BYTES], struct wa
 	n->tap = tap;
 	n->offload = set_offload;
 	memcpy(n->mac, mac, NET_MAC_BYTES);
+	pace_init(&n->in);
+	pace_init(&n->out);
 	n->tap_watch = (struct watch){ .fd = -1, .fn = on_tap, .arg = n };
 	n->again_watch = (struct watch){ .fd = -1, .fn = on_again, .arg = n };
 	vdev_init(&n->dev, &net_ops, OFFERED, mem, raise, arg);
@@ -324,8 +429,27 @@ int net_init(struct net *n, int tap, const uint8_t mac[NET_MAC_BYTES], struct wa
 	return r;
 }
 
+static void go_on_in(void *arg)
+{
+	receive(arg);
+}
+
+static void go_on_out(void *arg)
+{
+	transmit(arg);
+}
+
+int net_limit(struct net *n, uint64_t bytes_s, uint64_t frames_s, struct err *e)
+{
+	int r = pace_limit(&n->in, bytes_s, frames_s, n->events, go_on_in, n, e);
+
+	return r < 0 ? r : pace_limit(&n->out, bytes_s, frames_s, n->events, go_on_out, n, e);
+}
+
 void net_done(struct net *n)
 {
+	pace_done(&n->in);
+	pace_done(&n->out);
 	watches_remove(n->events, &n->tap_watch);
 	watches_remove(n->events, &n->again_watch);
 	close(n->tap);

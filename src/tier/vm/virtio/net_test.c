@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "base/ckd.h"
+#include "base/clock.h"
 #include "tier/vm/virtio/net.h"
 
 enum {
@@ -328,6 +329,113 @@ static void too_large(void **state)
 	bench_free(b);
 }
 
+/* A ring full of room, @len bytes each. */
+static void fill_ring(struct bench *b, uint32_t len)
+{
+	for (uint16_t i = 0; i < SIZE; i++)
+		make_room(b, i, len);
+}
+
+/* With room for any frame, frames go straight from the tap to where they belong; the rest of the
+ * room stays for the next one, and goes back to the ring when the machine is written down. */
+static void straight(void **state)
+{
+	struct bench *b = bench_make();
+	struct virtq *q = &b->net.dev.queues[IN];
+	uint64_t second = BUFFERS + 0x10000ull * 26;
+
+	(void)state;
+	start(b, 1ull << VIRTIO_NET_F_MRG_RXBUF);
+	fill_ring(b, 2048);
+	kick(b, IN);
+	arrive(b, 50000);
+	arrive(b, 60);
+	turn(b);
+	assert_int_equal(b->net.frame_len, 0);
+	/* 25 buffers for the first, one for the second. */
+	assert_int_equal(used(b, IN), 26);
+	assert_int_equal(get16(b, BUFFERS + 10), 25);
+	assert_int_equal(used_len(b, IN, 24), NET_HEAD_BYTES + 50000 - 24 * 2048);
+	assert_int_equal(used_len(b, IN, 25), NET_HEAD_BYTES + 60);
+	assert_int_equal(get16(b, second - 0x10000 + 10), 1);
+	assert_int_equal(get16(b, second - 0x10000 + NET_HEAD_BYTES), 'f' | 'f' << 8);
+	/* What was taken from the ring and not used. */
+	assert_true(b->net.room_count > 0);
+	assert_int_equal(q->next_avail, 26 + b->net.room_count);
+	b->net.dev.ops->settle(&b->net.dev);
+	assert_int_equal(q->next_avail, 26);
+	arrive(b, 60);
+	turn(b);
+	assert_int_equal(used(b, IN), 27);
+	assert_int_equal(get16(b, second + NET_HEAD_BYTES), 'f' | 'f' << 8);
+	/* A reset forgets what was taken: the new driver's room is used from its beginning. */
+	wr(b, 0x70, 0);
+	assert_int_equal(b->net.room_count, 0);
+	b->avail[IN] = 0;
+	put16(b, ring_at(IN, 1) + 2, 0);
+	put16(b, ring_at(IN, 2) + 2, 0);
+	start(b, 1ull << VIRTIO_NET_F_MRG_RXBUF);
+	fill_ring(b, 2048);
+	kick(b, IN);
+	arrive(b, 60);
+	turn(b);
+	assert_int_equal(used(b, IN), 1);
+	bench_free(b);
+}
+
+/* The same memory in every request, in parts of a few bytes: more parts than are ever looked at. A
+ * frame that does not fit into those is dropped, one that does comes through. */
+static void tiny_parts(void **state)
+{
+	struct bench *b = bench_make();
+
+	(void)state;
+	start(b, 1ull << VIRTIO_NET_F_MRG_RXBUF);
+	for (uint16_t i = 0; i < SIZE; i++)
+		set_desc(b, IN, i, BUFFERS, 16, WRITE | (i < SIZE - 1 ? NEXT : 0),
+			(uint16_t)(i + 1));
+	for (unsigned i = 0; i < SIZE; i++)
+		offer(b, IN, 0);
+	kick(b, IN);
+	arrive(b, 16 * NET_PARTS_MAX);
+	arrive(b, 16 * SIZE + 60);
+	turn(b);
+	assert_int_equal(b->net.dropped, 1);
+	assert_int_equal(used(b, IN), 2);
+	assert_int_equal(used_len(b, IN, 0), 16 * SIZE);
+	assert_int_equal(status(b), 15);
+	bench_free(b);
+}
+
+/* Each way has its rate: what is too much waits, and the card's timer lets it go on. */
+static void rate(void **state)
+{
+	struct bench *b = bench_make();
+	uint8_t got[512];
+	struct err e;
+
+	(void)state;
+	assert_int_equal(net_limit(&b->net, 1 << 20, 10, &e), 0);
+	start(b, 1ull << VIRTIO_NET_F_MRG_RXBUF);
+	fill_ring(b, 2048);
+	b->net.in.limiter.ops.tokens = b->net.out.limiter.ops.tokens = 0;
+	b->net.in.limiter.ops.at_ns = b->net.out.limiter.ops.at_ns = clock_ns() + 1000000;
+	leave(b, &plain, mac, 100);
+	arrive(b, 60);
+	turn(b);
+	if (b->net.in.waits)
+		assert_int_equal(used(b, IN), 0);
+	if (b->net.out.waits)
+		assert_int_equal(used(b, OUT), 0);
+	while (used(b, IN) < 1 || used(b, OUT) < 1) {
+		assert_int_equal(watches_wait(&b->events, -1, &e), 0);
+		watches_serve(&b->events);
+	}
+	assert_int_equal(recv(b->host, got, sizeof(got), 0), 100);
+	assert_int_equal(used_len(b, IN, 0), NET_HEAD_BYTES + 60);
+	bench_free(b);
+}
+
 /* Frames that go nowhere, and hurt nobody. */
 static void bad_frames(void **state)
 {
@@ -472,6 +580,9 @@ int main(void)
 		cmocka_unit_test(no_room),
 		cmocka_unit_test(in_many_buffers),
 		cmocka_unit_test(too_large),
+		cmocka_unit_test(straight),
+		cmocka_unit_test(tiny_parts),
+		cmocka_unit_test(rate),
 		cmocka_unit_test(bad_frames),
 		cmocka_unit_test(agreed_offloads),
 		cmocka_unit_test(hostile_rings),

@@ -8,14 +8,19 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
 #include "tier/vm/virtio/rng.h"
+
+/* What a request gets, at most. */
+static uint64_t most(const struct vchain *c)
+{
+	return c->out_bytes < RNG_BYTES_MAX ? c->out_bytes : RNG_BYTES_MAX;
+}
 
 /* Straight into the guest's memory, part by part; how many bytes. */
 static uint32_t fill(const struct vchain *c)
 {
 	struct iovec iov[VIRTQ_SIZE_MAX];
-	unsigned n = vchain_slice(c, true, 0, RNG_BYTES_MAX, iov);
+	unsigned n = vchain_slice(c, true, 0, most(c), iov);
 	uint32_t done = 0;
 
 	for (unsigned i = 0; i < n; i++) {
@@ -40,23 +45,22 @@ static void work(struct rng *r)
 	bool over = false;
 	int got = 0;
 
-	if (!vdev_is_active(&r->dev) || r->waits)
+	if (!vdev_is_active(&r->dev) || r->pace.waits)
 		return;
 	do {
 		while (!over && (got = virtq_pop(q, &r->chain)) > 0) {
-			if (!limiter_take(&r->limiter, r->chain.out_bytes, clock_ns())) {
-				virtq_unpop(q);
-				r->waits = true;
-				break;
-			}
 			if (r->chain.in || !r->chain.out) {
 				got = virtq_break(q, "a request for randomness without room");
+				break;
+			}
+			if (!pace_take(&r->pace, most(&r->chain))) {
+				virtq_unpop(q);
 				break;
 			}
 			virtq_push(q, r->chain.head, fill(&r->chain));
 			over = vdev_had_turn(&r->dev, 0, ++count);
 		}
-	} while (got == 0 && !over && !r->waits && virtq_rearm(q));
+	} while (got == 0 && !over && !r->pace.waits && virtq_rearm(q));
 	vdev_tell(&r->dev, q);
 	if (got < 0)
 		vdev_stop(&r->dev, q->broken);
@@ -68,15 +72,14 @@ static void rng_kick(struct vdev *d, unsigned q)
 	work((struct rng *)d);
 }
 
-void rng_retry(struct rng *r)
+static void go_on(void *arg)
 {
-	r->waits = false;
-	work(r);
+	work(arg);
 }
 
 static void rng_begin(struct vdev *d)
 {
-	((struct rng *)d)->waits = false;
+	pace_clear(&((struct rng *)d)->pace);
 }
 
 static const struct vdev_ops rng_ops = {
@@ -92,5 +95,17 @@ static const struct vdev_ops rng_ops = {
 void rng_init(struct rng *r, struct gmem *mem, void (*raise)(void *arg), void *arg)
 {
 	memset(r, 0, sizeof(*r));
+	pace_init(&r->pace);
 	vdev_init(&r->dev, &rng_ops, VDEV_F_EVENT_IDX, mem, raise, arg);
+}
+
+int rng_limit(
+	struct rng *r, uint64_t bytes_s, uint64_t ops_s, struct watches *events, struct err *e)
+{
+	return pace_limit(&r->pace, bytes_s, ops_s, events, go_on, r, e);
+}
+
+void rng_done(struct rng *r)
+{
+	pace_done(&r->pace);
 }

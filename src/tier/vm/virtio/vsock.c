@@ -13,8 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 
+#include "base/clock.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "tier/vm/virtio/vsock.h"
@@ -186,6 +188,46 @@ static int send_text(int fd, const char *text)
 /* --- A client of the host side says where to ---------------------------------------------------
  */
 
+/* Those of which nobody has answered yet: who greets for too long, and whom the guest lets wait. */
+static bool is_half_open(const struct vsock_conn *c)
+{
+	return c->state == VSOCK_GREETING || c->state == VSOCK_ASKED;
+}
+
+/* Some time from now, when it must be looked who is half open still. */
+static void look_later(struct vsock *s)
+{
+	struct itimerspec once = { .it_value = { .tv_sec = 1 } };
+
+	if (s->timer_runs) /* nobody puts it off by calling again */
+		return;
+	s->timer_runs = true;
+	if (timerfd_settime(s->timer, 0, &once, NULL) < 0)
+		abort(); /* it is ours, and open */
+}
+
+static void on_timer(void *arg, uint32_t events)
+{
+	struct vsock *s = arg;
+	uint64_t count, now = clock_ns();
+	bool more = false;
+
+	(void)events;
+	if (read(s->timer, &count, sizeof(count)) < 0)
+		return;
+	s->timer_runs = false;
+	for (unsigned i = 0; i < VSOCK_CONNS_MAX; i++) {
+		struct vsock_conn *c = &s->conns[i];
+
+		if (is_half_open(c) && now - c->since_ns >= VSOCK_HALF_OPEN_MS * 1000000ull)
+			abort_conn(s, c);
+		more |= is_half_open(c);
+	}
+	if (more)
+		look_later(s);
+	pump(s);
+}
+
 /* "CONNECT <port>"; false: it is something else. */
 static bool parse_connect(const char *line, uint32_t *ret_port)
 {
@@ -211,6 +253,7 @@ static void ask_guest(struct vsock *s, struct vsock_conn *c, uint32_t port)
 	} while (find(s, c->host_port, port));
 	c->state = VSOCK_ASKED;
 	c->tell_request = true;
+	c->since_ns = clock_ns(); /* and now it is the guest who is waited for */
 	update_watch(s, c);
 }
 
@@ -225,7 +268,7 @@ static void greet(struct vsock *s, struct vsock_conn *c)
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (n <= 0 || c->line_len == VSOCK_LINE_MAX - 1) {
+		if (n <= 0 || byte == '\0' || c->line_len == VSOCK_LINE_MAX - 1) {
 			close_conn(s, c);
 			return;
 		}
@@ -282,11 +325,15 @@ static void on_client(void *arg, uint32_t events)
 {
 	struct vsock *s = arg;
 	int fd = accept4(s->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct vsock_conn *c;
 	struct err e;
 
 	(void)events;
-	if (fd >= 0)
-		add_conn(s, fd, VSOCK_GREETING, &e);
+	c = fd < 0 ? NULL : add_conn(s, fd, VSOCK_GREETING, &e);
+	if (!c)
+		return;
+	c->since_ns = clock_ns();
+	look_later(s);
 }
 
 /* --- From the guest --------------------------------------------------------------------------- */
@@ -327,8 +374,7 @@ static bool on_response(struct vsock *s, struct vsock_conn *c)
 	if (c->state != VSOCK_ASKED)
 		return false;
 	c->state = VSOCK_OPEN;
-	if (c->line_len && (str_fmt(text, sizeof(text), "OK %u\n", c->host_port) < 0 ||
-				   send_text(c->fd, text) < 0))
+	if (str_fmt(text, sizeof(text), "OK %u\n", c->host_port) < 0 || send_text(c->fd, text) < 0)
 		return false;
 	update_watch(s, c);
 	return true;
@@ -547,26 +593,30 @@ static bool is_quiet(const struct vsock *s)
 static void pump(struct vsock *s)
 {
 	struct virtq *q = &s->dev.queues[QUEUE_RX];
+	unsigned count = 0;
+	bool over = false;
 	int r = 0;
 
 	if (!vdev_is_active(&s->dev))
 		return;
 	do {
-		while (!is_quiet(s) && (r = virtq_pop(q, &s->chain)) > 0) {
+		while (!over && !is_quiet(s) && (r = virtq_pop(q, &s->chain)) > 0) {
 			struct head h;
 
-			if (s->chain.in || s->chain.out_bytes < sizeof(h)) {
+			/* Without room for one byte, what waits for room would wait for ever. */
+			if (s->chain.in || s->chain.out_bytes <= sizeof(h)) {
 				r = virtq_break(q, "a buffer without room for a packet");
 				break;
 			}
 			if (!next_packet(s, &h)) {
 				virtq_unpop(q);
-				continue;
+				break; /* nobody had anything: the sockets were empty */
 			}
 			vchain_write(&s->chain, 0, &h, sizeof(h));
 			virtq_push(q, s->chain.head, (uint32_t)sizeof(h) + h.len);
+			over = vdev_had_turn(&s->dev, QUEUE_RX, ++count);
 		}
-	} while (r == 0 && !is_quiet(s) && virtq_rearm(q));
+	} while (r == 0 && !over && !is_quiet(s) && virtq_rearm(q));
 	vdev_tell(&s->dev, q);
 	if (r < 0)
 		vdev_stop(&s->dev, q->broken);
@@ -649,7 +699,8 @@ void vsock_init(struct vsock *s, uint64_t cid, struct watches *events,
 	s->events = events;
 	s->dial = dial;
 	s->dial_arg = arg;
-	s->listener = -1;
+	s->listener = s->timer = -1;
+	s->timer_watch = (struct watch){ .fd = -1, .fn = on_timer, .arg = s };
 	s->listener_watch = (struct watch){ .fd = -1, .fn = on_client, .arg = s };
 	s->next_host_port = FIRST_HOST_PORT;
 	for (unsigned i = 0; i < VSOCK_CONNS_MAX; i++)
@@ -659,35 +710,23 @@ void vsock_init(struct vsock *s, uint64_t cid, struct watches *events,
 
 int vsock_listen(struct vsock *s, int fd, struct err *e)
 {
-	int r = watches_add(s->events, &s->listener_watch, fd, EPOLLIN, e);
+	int r;
 
-	if (r < 0)
-		close(fd);
-	else
-		s->listener = fd;
-	return r;
-}
-
-int vsock_connect(struct vsock *s, int fd, uint32_t port, struct err *e)
-{
-	struct vsock_conn *c;
-
-	e->code = 0;
-	c = add_conn(s, fd, VSOCK_GREETING, e);
-	if (!c)
-		return e->code ? -e->code
-			       : err_say(e, EAGAIN, "the guest has %d connections already",
-					 VSOCK_CONNS_MAX);
-	ask_guest(s, c, port);
-	pump(s);
-	return 0;
+	s->listener = fd;
+	s->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	r = s->timer < 0 ? err_set(e, errno, "a timer for a guest's streams")
+			 : watches_add(s->events, &s->timer_watch, s->timer, EPOLLIN, e);
+	return r < 0 ? r : watches_add(s->events, &s->listener_watch, fd, EPOLLIN, e);
 }
 
 void vsock_done(struct vsock *s)
 {
 	vsock_drop_all(s, false);
 	watches_remove(s->events, &s->listener_watch);
+	watches_remove(s->events, &s->timer_watch);
 	if (s->listener >= 0)
 		close(s->listener);
-	s->listener = -1;
+	if (s->timer >= 0)
+		close(s->timer);
+	s->listener = s->timer = -1;
 }

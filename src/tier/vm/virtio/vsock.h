@@ -14,7 +14,8 @@ enum {
 	VSOCK_CONNS_MAX = 256,
 	VSOCK_BUFFER = 64 * 1024, /* bytes of the guest that the host has not taken yet, each */
 	VSOCK_RESETS_MAX = 256,
-	VSOCK_LINE_MAX = 32, /* "CONNECT <port>\n" */
+	VSOCK_LINE_MAX = 32,            /* "CONNECT <port>\n" */
+	VSOCK_HALF_OPEN_MS = 10 * 1000, /* to say where to; and for the guest to answer */
 };
 
 enum vsock_state {
@@ -42,6 +43,7 @@ struct vsock_conn {
 	uint32_t told_taken;             /* what it was told of the last one */
 	uint8_t *buffer;                 /* VSOCK_BUFFER, while something waits for the host */
 	uint32_t at, len;
+	uint64_t since_ns;         /* GREETING, ASKED */
 	char line[VSOCK_LINE_MAX]; /* GREETING */
 	unsigned line_len;
 };
@@ -60,6 +62,9 @@ struct vsock {
 	void *dial_arg;
 	int listener; /* clients that want a port of the guest; -1: none. Ours. */
 	struct watch listener_watch;
+	int timer; /* with a listener: for those who are half open. Ours. */
+	struct watch timer_watch;
+	bool timer_runs;
 	uint32_t next_host_port;
 	struct vsock_conn conns[VSOCK_CONNS_MAX];
 	unsigned next_turn; /* where the next round of sending begins */
@@ -71,11 +76,9 @@ struct vsock {
 void vsock_init(struct vsock *s, uint64_t cid, struct watches *events,
 	int (*dial)(void *arg, uint32_t port), void *arg, struct gmem *mem,
 	void (*raise)(void *arg), void *raise_arg);
-/* Takes @fd, a listening unix stream socket: a client says "CONNECT <port>\n", reads "OK
- * <port>\n", and is connected to that port of the guest. */
+/* Takes @fd, a listening unix stream socket, also when it fails: a client says "CONNECT <port>\n",
+ * reads "OK <port>\n", and is connected to that port of the guest. */
 int vsock_listen(struct vsock *s, int fd, struct err *e);
-/* Connects @fd, which is taken also on failure, to port @port of the guest. */
-int vsock_connect(struct vsock *s, int fd, uint32_t port, struct err *e);
 /* Ends every connection and tells the guest that the transport was reset (after a copy). */
 void vsock_drop_all(struct vsock *s, bool tell);
 void vsock_done(struct vsock *s);

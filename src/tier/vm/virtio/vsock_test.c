@@ -413,36 +413,79 @@ static void too_many(void **state)
 	done(b);
 }
 
+/* The host's side: a listening socket, in a folder of its own. */
+struct door {
+	char dir[32];
+	struct sockaddr_un at;
+};
+
+static void open_door(struct bench *b, struct door *d)
+{
+	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct err e;
+
+	*d = (struct door){ .dir = "/tmp/vsock-test-XXXXXX", .at.sun_family = AF_UNIX };
+	assert_non_null(mkdtemp(d->dir));
+	str_fmt(d->at.sun_path, sizeof(d->at.sun_path), "%s/u", d->dir);
+	assert_int_equal(bind(listener, (struct sockaddr *)&d->at, sizeof(d->at)), 0);
+	assert_int_equal(listen(listener, 4), 0);
+	assert_int_equal(vsock_listen(&b->vsock, listener, &e), 0);
+}
+
+static void close_door(struct door *d)
+{
+	unlink(d->at.sun_path);
+	rmdir(d->dir);
+}
+
+/* A client that says so much at first. */
+static int call(struct bench *b, struct door *d, const char *text, size_t len)
+{
+	int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(connect(client, (struct sockaddr *)&d->at, sizeof(d->at)), 0);
+	assert_int_equal(send(client, text, len, 0), (ssize_t)len);
+	turn(b);
+	return client;
+}
+
+static struct head answer_to(const struct head *h, uint16_t op)
+{
+	return (struct head){
+		.src_port = h->dst_port, .dst_port = h->src_port, .op = op, .buf_alloc = 4096
+	};
+}
+
+/* Nothing more comes, and that is the end. */
+static bool is_closed(int client)
+{
+	char byte;
+	ssize_t n = recv(client, &byte, 1, MSG_DONTWAIT);
+
+	/* The second: what it said was not even read to the end. */
+	return n == 0 || (n < 0 && errno == ECONNRESET);
+}
+
 /* A client on the host's side: CONNECT, in pieces, and nothing behind the newline is lost. */
 static void from_the_host(void **state)
 {
 	struct bench *b = make();
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	char dir[] = "/tmp/vsock-test-XXXXXX", got[64];
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), client;
-	struct head h, answer;
-	struct err e;
+	struct door d;
+	char got[64];
+	struct head h;
+	int client;
 	ssize_t n;
 
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	str_fmt(a.sun_path, sizeof(a.sun_path), "%s/u", dir);
-	assert_int_equal(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(listen(listener, 4), 0);
-	assert_int_equal(vsock_listen(&b->vsock, listener, &e), 0);
-	client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(send(client, "conn", 4, 0), 4);
-	turn(b);
+	open_door(b, &d);
+	client = call(b, &d, "conn", 4);
 	assert_int_equal(send(client, "ECT 80\nearly", 12, 0), 12);
 	turn(b);
 	assert_true(take(b, &h, got, 0));
 	assert_int_equal(h.op, 1);
 	assert_int_equal(h.dst_port, 80);
 	assert_int_equal(h.src_port, 1u << 30);
-	answer =
-		(struct head){ .src_port = 80, .dst_port = h.src_port, .op = 2, .buf_alloc = 4096 };
-	give(b, answer, "", 0);
+	give(b, answer_to(&h, 2), "", 0);
 	n = recv(client, got, sizeof(got) - 1, MSG_DONTWAIT);
 	assert_true(n > 0);
 	got[n] = '\0';
@@ -452,15 +495,166 @@ static void from_the_host(void **state)
 	assert_int_equal(h.op, 5);
 	assert_memory_equal(got, "early", 5);
 	close(client);
-	/* One that says something else is sent away. */
-	client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	assert_int_equal(connect(client, (struct sockaddr *)&a, sizeof(a)), 0);
-	assert_int_equal(send(client, "GET / HTTP/1.1\r\n", 16, 0), 16);
+	close_door(&d);
+	done(b);
+}
+
+/* Clients that say something else are sent away, and the guest hears nothing of them. */
+static void hostile_hosts(void **state)
+{
+#define SAYS(text)                                                                                 \
+	{                                                                                          \
+		text, sizeof(text) - 1                                                             \
+	}
+	static const struct {
+		const char *text;
+		size_t len;
+	} cases[] = {
+		SAYS("GET / HTTP/1.1\r\n"),
+		SAYS("\n"),
+		SAYS("CONNECT\n"),
+		SAYS("CONNECT \n"),
+		SAYS("CONNECT -1\n"),
+		SAYS("CONNECT 80 \n"),
+		SAYS("CONNECT 80\r\n"),
+		SAYS("CONNECT 0x50\n"),
+		SAYS("CONNECT 4294967295\n"), /* "any port" */
+		SAYS("CONNECT 99999999999\n"),
+		SAYS("CONNECT 80\0000\n"),
+		SAYS("CONNECT 00000000000000000000000000000080\n"),
+		SAYS("no newline, and more than a line can ever have"),
+	};
+	struct bench *b = make();
+	struct door d;
+	struct head h;
+	char got[1];
+
+	(void)state;
+	open_door(b, &d);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		int client = call(b, &d, cases[i].text, cases[i].len);
+
+		if (!is_closed(client) || take(b, &h, got, 0))
+			fail_msg("'%s' was taken", cases[i].text);
+		close(client);
+	}
+	/* One that goes away before the guest has answered: the guest is told so. */
+	close(call(b, &d, "CONNECT 80\n", 11));
 	turn(b);
-	assert_int_equal(recv(client, got, sizeof(got), MSG_DONTWAIT), 0);
-	close(client);
-	unlink(a.sun_path);
-	rmdir(dir);
+	assert_true(take(b, &h, got, 0));
+	assert_int_equal(h.op, 1);
+	assert_true(take(b, &h, got, 0));
+	assert_int_equal(h.op, 3);
+	for (unsigned i = 0; i < VSOCK_CONNS_MAX; i++)
+		assert_int_equal(b->vsock.conns[i].state, VSOCK_FREE);
+	close_door(&d);
+	done(b);
+}
+
+/* As if the time were over for all who are half open; the timer itself is real. */
+static void wait_for_timer(struct bench *b)
+{
+	struct err e;
+
+	for (unsigned i = 0; i < VSOCK_CONNS_MAX; i++)
+		b->vsock.conns[i].since_ns = 0;
+	while (b->vsock.timer_runs) {
+		assert_int_equal(watches_wait(&b->events, -1, &e), 0);
+		watches_serve(&b->events);
+	}
+}
+
+/* Who greets and says nothing, and whom the guest never answers, do not stay for ever; and a guest
+ * that answers wrongly loses the connection. */
+static void half_open(void **state)
+{
+	static const uint16_t wrong[] = { 1, 3, 5, 99 };
+	struct bench *b = make();
+	int silent, waiting, open;
+	struct door d;
+	struct head h;
+	char got[64];
+
+	(void)state;
+	open_door(b, &d);
+	silent = call(b, &d, "CONNECT", 7);
+	waiting = call(b, &d, "CONNECT 80\n", 11);
+	assert_true(take(b, &h, got, 0));
+	open = call(b, &d, "CONNECT 81\n", 11);
+	assert_true(take(b, &h, got, 0));
+	give(b, answer_to(&h, 2), "", 0);
+	wait_for_timer(b);
+	assert_true(is_closed(silent));
+	assert_true(is_closed(waiting));
+	assert_true(take(b, &h, got, 0));
+	assert_int_equal(h.op, 3);
+	assert_int_equal(h.dst_port, 80);
+	assert_int_equal(recv(open, got, sizeof(got), MSG_DONTWAIT), 14); /* its "OK" */
+	assert_false(is_closed(open));
+	close(silent);
+	close(waiting);
+	close(open);
+	turn(b);
+	while (take(b, &h, got, 0))
+		;
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		struct head answer;
+
+		waiting = call(b, &d, "CONNECT 80\n", 11);
+		assert_true(take(b, &h, got, 0));
+		answer = answer_to(&h, wrong[i]);
+		give(b, answer, "", 0);
+		turn(b);
+		if (!is_closed(waiting))
+			fail_msg("answer %u was taken", wrong[i]);
+		close(waiting);
+		while (take(b, &h, got, 0))
+			;
+	}
+	close_door(&d);
+	done(b);
+}
+
+/* Buffers that have room for the head of a packet alone, while data waits: nobody spins. */
+static void no_room_for_data(void **state)
+{
+	struct bench *b = make();
+
+	(void)state;
+	open_stream(b);
+	while (b->avail[0] - b->seen[0] > 0) { /* all good buffers are used up */
+		give(b, packet(7, 0), "", 0);
+		b->seen[0] = get16(b, ring_at(0, 2) + 2);
+	}
+	offer(b, 0, buffer_at(0), sizeof(struct head), WRITE);
+	assert_int_equal(send(b->other, "data", 4, 0), 4);
+	turn(b);
+	assert_int_equal(b->vsock.dev.status & VDEV_NEEDS_RESET, VDEV_NEEDS_RESET);
+	done(b);
+}
+
+static void note_later(struct vdev *d, unsigned q)
+{
+	(void)q;
+	d->generation++; /* nothing else counts there now */
+}
+
+/* A guest that always has room and a host that always has words have their turn, no more. */
+static void turns(void **state)
+{
+	struct bench *b = make();
+	static char big[SIZE * BUFFER];
+
+	(void)state;
+	open_stream(b);
+	b->vsock.dev.later = note_later;
+	b->vsock.conns[0].peer_alloc = UINT32_MAX;
+	assert_true(send(b->other, big, sizeof(big), MSG_DONTWAIT) > 0);
+	turn(b);
+	/* The whole ring at most, and then it asks for another turn. */
+	assert_true((uint16_t)(get16(b, ring_at(0, 2) + 2) - b->seen[0]) <= SIZE);
+	assert_true(b->vsock.dev.generation > 0 ||
+		    (uint16_t)(get16(b, ring_at(0, 2) + 2) - b->seen[0]) < SIZE);
 	done(b);
 }
 
@@ -492,6 +686,10 @@ int main(void)
 		cmocka_unit_test(nonsense),
 		cmocka_unit_test(too_many),
 		cmocka_unit_test(from_the_host),
+		cmocka_unit_test(hostile_hosts),
+		cmocka_unit_test(half_open),
+		cmocka_unit_test(no_room_for_data),
+		cmocka_unit_test(turns),
 		cmocka_unit_test(dropped),
 	};
 
