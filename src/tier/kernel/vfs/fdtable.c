@@ -120,7 +120,7 @@ static unsigned fd_limit(struct task *t)
 	return n < GUEST_FDS_MAX ? (unsigned)n : GUEST_FDS_MAX;
 }
 
-static int grow(struct files *fs, unsigned need)
+int files_room(struct files *fs, unsigned need)
 {
 	unsigned cap = fs->cap;
 	struct fd_slot *slots;
@@ -147,7 +147,7 @@ int fd_install(struct task *t, struct file *f, bool cloexec, int min)
 		i++;
 	if (i >= fd_limit(t))
 		return -EMFILE;
-	if (grow(fs, i + 1) < 0)
+	if (files_room(fs, i + 1) < 0)
 		return -ENOMEM;
 	if (min <= (int)fs->next)
 		fs->next = i + 1;
@@ -161,7 +161,7 @@ int fd_install_at(struct task *t, struct file *f, bool cloexec, int fd)
 
 	if (fd < 0 || (unsigned)fd >= fd_limit(t))
 		return -EBADF;
-	if (grow(fs, (unsigned)fd + 1) < 0)
+	if (files_room(fs, (unsigned)fd + 1) < 0)
 		return -ENOMEM;
 	if (fs->slots[fd].file)
 		close_slot(t, fs, (unsigned)fd);
