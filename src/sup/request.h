@@ -22,6 +22,13 @@
 /* What a supervisor finds open beside its stdio; from FROM on three, if the request says so. */
 enum { SUP_FD_REQUEST = 3, SUP_FD_LINK = 4, SUP_FD_FROM = 5 };
 
+/*
+ * One that is started before there is a request has a socket of messages at SUP_FD_REQUEST instead.
+ * It says SUP_WAITS when it is ready; SUP_ASKS comes with the descriptors that a supervisor is
+ * otherwise started with: request, link and, to go on from, three more.
+ */
+enum { SUP_WAITS = 'W', SUP_ASKS = 'A' };
+
 enum sup_action { SUP_KILL = 1, SUP_PAUSE }; /* what happens when the time is over */
 
 struct sup_request {
