@@ -11,6 +11,9 @@
 struct kernel;
 struct task;
 struct file;
+struct file_ops;
+
+extern const struct file_ops eventfd_ops, signalfd_ops, timerfd_ops;
 
 struct file *eventfd_create(struct kernel *k, uint32_t count, unsigned flags);
 

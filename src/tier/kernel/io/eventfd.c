@@ -93,7 +93,7 @@ static void eventfd_walk(struct file *f, struct walk *w)
 	walk_bool(w, "semaphore", &e->semaphore);
 }
 
-static const struct file_ops eventfd_ops = {
+const struct file_ops eventfd_ops = {
 	.name = "[eventfd]",
 	.flags = FILE_STREAM | FILE_NO_PARTIAL,
 	.read = event_read,

@@ -17,6 +17,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
@@ -115,6 +116,7 @@ void mm_unref(struct mm *mm)
 	file_unref(mm->exe);
 	free(mm->exe_path);
 	free(mm->fake_base);
+	mm_image_free(mm->image);
 	free(mm->slots);
 	mm_unlock_all(mm);
 	aio_done(mm);
@@ -132,6 +134,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->refs = 1;
 	mm->host_pid = 0;
 	mm->slots = NULL;
+	mm->image = NULL;
 	mm->slot_next = 0;
 	mm->locks = NULL; /* a child's memory is not locked */
 	mm->lock_count = 0;
@@ -158,7 +161,7 @@ static struct sighand *sighand_copy(const struct sighand *from)
 	return s;
 }
 
-static void sighand_unref(struct sighand *s)
+void sighand_unref(struct sighand *s)
 {
 	if (s && --s->refs == 0)
 		free(s);
