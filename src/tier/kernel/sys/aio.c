@@ -302,7 +302,9 @@ static long take(struct task *t, struct aio_ctx *c, uint64_t count, gva_t out)
 {
 	uint32_t n = count < c->count ? (uint32_t)count : c->count;
 
-	if (n && guest_write(t, out, c->events, n * sizeof(c->events[0])) < 0)
+	if (!n)
+		return 0;
+	if (guest_write(t, out, c->events, n * sizeof(c->events[0])) < 0)
 		return -EFAULT;
 	c->count -= n;
 	memmove(c->events, c->events + n, c->count * sizeof(c->events[0]));
