@@ -151,8 +151,8 @@ static const struct {
 } ops[] = {
 	[IOCB_CMD_PREAD] = { sys_pread64, sys_read, false, false },
 	[IOCB_CMD_PWRITE] = { sys_pwrite64, sys_write, true, false },
-	[IOCB_CMD_FSYNC] = { sys_fsync },
-	[IOCB_CMD_FDSYNC] = { sys_fdatasync },
+	[IOCB_CMD_FSYNC] = { .there = sys_fsync },
+	[IOCB_CMD_FDSYNC] = { .there = sys_fdatasync },
 	[IOCB_CMD_PREADV] = { sys_preadv, sys_readv, false, true },
 	[IOCB_CMD_PWRITEV] = { sys_pwritev, sys_writev, true, true },
 };
@@ -302,7 +302,9 @@ static long take(struct task *t, struct aio_ctx *c, uint64_t count, gva_t out)
 {
 	uint32_t n = count < c->count ? (uint32_t)count : c->count;
 
-	if (n && guest_write(t, out, c->events, n * sizeof(c->events[0])) < 0)
+	if (!n)
+		return 0;
+	if (guest_write(t, out, c->events, n * sizeof(c->events[0])) < 0)
 		return -EFAULT;
 	c->count -= n;
 	memmove(c->events, c->events + n, c->count * sizeof(c->events[0]));
