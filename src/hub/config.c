@@ -21,6 +21,7 @@
 #include "base/parse.h"
 #include "base/str.h"
 #include "hub/config.h"
+#include "hub/limits.h"
 #include "hub/toml.h"
 
 enum kind {
@@ -84,6 +85,7 @@ static const struct key keys[] = {
 	{ "keep", "age", K_TIME, AT(keep_age_ms), 0, 3650 * DAY_MS },
 
 	{ "pool", "idle", K_TIME, AT(pool_idle_ms), 1000, 3650 * DAY_MS },
+	{ "pool", "empty", K_COUNT, AT(pool_empty), 0, HUB_EMPTY_MAX },
 	/* clang-format on */
 };
 
@@ -424,6 +426,7 @@ int config_defaults(struct config **ret, struct err *e)
 	c->keep_count = 1000;
 	c->keep_age_ms = 7 * DAY_MS;
 	c->pool_idle_ms = 600 * 1000;
+	c->pool_empty = 8;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(aliases); i++) {
 		struct toml_entry en = { .key = aliases[i],
 			.value = { .kind = TOML_STRING, .text = "host" } };

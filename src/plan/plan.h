@@ -75,6 +75,8 @@ struct snap {
 	int disk;   /* what was written to the disk since the template */
 };
 
+struct box;
+
 struct plan {
 	char id[ID_LEN + 1];
 	const char *state_dir;
@@ -104,6 +106,8 @@ struct plan {
 	bool report; /* somebody will read the resource use: collect what costs extra */
 	bool live;   /* a supervisor's: no command of its own; can be paused, limits can change */
 	const struct snap *from; /* goes on from there instead of starting; NULL: starts */
+	bool waits;              /* there is no request yet: tier_waits() */
+	struct box *ahead;       /* made so, and taken for this plan; NULL: none */
 
 	/*
 	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root.

@@ -111,7 +111,7 @@ static int check_env(const char *const *env, struct err *e)
 	return 0;
 }
 
-static int check_limits(const struct plan_limits *l, struct err *e)
+int sup_limits_check(const struct plan_limits *l, struct err *e)
 {
 	const uint64_t most = 1ull << 50;
 
@@ -166,7 +166,7 @@ static int check(const struct sup_request *q, struct err *e)
 			(q->deadline_ms && !q->deadline_action)))
 		r = err_say(e, EINVAL, "network, upper or deadline");
 	if (r == 0)
-		r = check_limits(&q->limits, e);
+		r = sup_limits_check(&q->limits, e);
 	if (r == 0)
 		r = check_mounts(q, e);
 	return r < 0 ? r : check_env(q->env, e);
