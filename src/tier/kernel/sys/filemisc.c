@@ -48,6 +48,27 @@ SYSCALL1(fdatasync, int, fd)
 	return sync_file(task, fd, true);
 }
 
+/* What is mapped or read comes from the host's cache, which is not ours to count. */
+SYSCALL4(cachestat, unsigned, fd, gva_t, urange, gva_t, uout, unsigned, flags)
+{
+	enum { PAGE = 4096 };
+	struct file *f = fd_get(task, (int)fd);
+	uint64_t range[2], out[5] = { 0 }, size, end;
+
+	if (!f)
+		return -EBADF;
+	if (guest_read(task, range, urange, sizeof(range)) < 0)
+		return -EFAULT;
+	if (flags)
+		return -EINVAL;
+	size = S_ISREG(f->inode->mode) && f->inode->size > 0 ? (uint64_t)f->inode->size : 0;
+	if (range[1] == 0 || ckd_add(&end, range[0], range[1]) || end > size)
+		end = size;
+	if (range[0] < end)
+		out[0] = (end + PAGE - 1) / PAGE - range[0] / PAGE;
+	return guest_write(task, uout, out, sizeof(out));
+}
+
 SYSCALL0(sync)
 {
 	return 0;
