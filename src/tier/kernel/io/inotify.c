@@ -62,8 +62,6 @@ struct inotify {
 	struct wait_queue wait;
 };
 
-static const struct file_ops inotify_ops;
-
 static uint32_t event_bytes(const struct event *e)
 {
 	return (uint32_t)sizeof(struct inotify_event) + e->name_len;
@@ -373,62 +371,104 @@ static void events_walk(struct inotify *in, struct walk *w)
 	uint32_t n = in->count;
 	struct event *e = in->first;
 
-	walk_count(w, "events", &n, INOTIFY_QUEUE_MAX + 1);
+	walk_list(w, "events", &n, INOTIFY_QUEUE_MAX + 1);
 	for (; n > 0 && !w->err; n--) {
 		uint32_t mask = e ? e->mask : 0, cookie = e ? e->cookie : 0;
 		int32_t wd = e ? e->wd : 0;
-		char *name = e && e->name_len ? e->name : NULL, *loaded = name;
+		char *name = e && e->name_len ? e->name : NULL;
 
 		walk_i32(w, "wd", &wd);
 		walk_u32(w, "mask", &mask);
 		walk_u32(w, "cookie", &cookie);
-		walk_str(w, "name", &loaded);
+		walk_str(w, "name", &name);
 		if (w->mode == WALK_LOAD) {
-			queue_event(in, wd, mask, cookie, loaded);
-			free(loaded);
+			if (name && strlen(name) > GUEST_NAME_MAX)
+				walk_fail(w, -EBADMSG);
+			if (!w->err)
+				queue_event(in, wd, mask, cookie, name);
+			free(name);
 		} else {
 			e = e->next;
 		}
 	}
 }
 
-static void inotify_walk(struct file *f, struct walk *w)
+/* The oldest first: each new one comes in front. */
+static struct watch_on *watch_before(struct inotify *in, const struct watch_on *next)
 {
-	struct inotify *in = f->priv;
-	uint32_t n = 0;
+	struct watch_on *x = in->watches;
 
-	if (!in) {
-		in = f->priv = calloc(1, sizeof(*in));
-		if (!in) {
-			w->err = -ENOMEM;
-			return;
-		}
-		in->k = f->k;
-		io_state(f->k)->inotify_instances++;
-	}
-	for (struct watch_on *x = in->watches; x; x = x->next)
-		n++;
-	walk_count(w, "watches", &n, INOTIFY_WATCHES_MAX);
-	for (struct watch_on *x = in->watches; n > 0 && !w->err; n--) {
-		struct inode *i = x ? x->inode : NULL;
-		uint32_t mask = x ? x->mask : 0;
-		int32_t wd = x ? x->wd : 0;
-
-		walk_ref(w, "inode", WALK_INODE, (void **)&i);
-		walk_i32(w, "wd", &wd);
-		walk_u32(w, "mask", &mask);
-		if (w->mode == WALK_LOAD && i) {
-			in->last_wd = wd - 1;
-			inotify_add(f, i, mask);
-		}
-		x = x ? x->next : NULL;
-	}
-	walk_i32(w, "last_wd", &in->last_wd);
-	walk_bool(w, "overflowed", &in->overflowed);
-	events_walk(in, w);
+	while (x && x->next != next)
+		x = x->next;
+	return x;
 }
 
-static const struct file_ops inotify_ops = {
+static void watches_walk(struct file *f, struct walk *w)
+{
+	struct inotify *in = f->priv;
+	struct watch_on *x = NULL;
+	uint32_t n = 0;
+
+	for (x = in->watches; x; x = x->next)
+		n++;
+	walk_list(w, "watches", &n, INOTIFY_WATCHES_MAX);
+	for (; n > 0 && !w->err; n--) {
+		struct inode *i = NULL;
+		uint32_t mask = 0;
+		int32_t wd = 0;
+
+		if (w->mode == WALK_SAVE) {
+			x = watch_before(in, x);
+			i = x->inode;
+			mask = x->mask;
+			wd = x->wd;
+		}
+		walk_need(w, "inode", WALK_INODE, (void **)&i);
+		walk_i32(w, "wd", &wd);
+		walk_u32(w, "mask", &mask);
+		if (wd < 1)
+			walk_fail(w, -EBADMSG);
+		if (w->mode == WALK_LOAD && !w->err) {
+			in->last_wd = wd - 1;
+			if (inotify_add(f, i, mask) != wd)
+				walk_fail(w, -EBADMSG);
+		}
+	}
+}
+
+static void inotify_walk(struct file *f, struct walk *w)
+{
+	struct io_state *io = io_state(f->k);
+	struct inotify *in = f->priv;
+
+	if (!in) {
+		in = io && io->inotify_instances < INOTIFY_INSTANCES_MAX ? calloc(1, sizeof(*in))
+									 : NULL;
+		if (!in) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		f->priv = in;
+		in->k = f->k;
+		io->inotify_instances++;
+	}
+	watches_walk(f, w);
+	walk_i32(w, "last_wd", &in->last_wd);
+	if (in->last_wd < 0)
+		walk_fail(w, -EBADMSG);
+	events_walk(in, w);
+	walk_bool(w, "overflowed", &in->overflowed);
+}
+
+void inotify_each(const struct file *f, void (*fn)(void *arg, struct inode *i), void *arg)
+{
+	const struct inotify *in = f->ops == &inotify_ops ? f->priv : NULL;
+
+	for (struct watch_on *x = in ? in->watches : NULL; x; x = x->next)
+		fn(arg, x->inode);
+}
+
+const struct file_ops inotify_ops = {
 	.name = "inotify",
 	.flags = FILE_STREAM,
 	.read = inotify_read,

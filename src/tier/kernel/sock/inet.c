@@ -188,6 +188,20 @@ void inet_unhash(struct sock *s)
 	s->hashed = false;
 }
 
+bool inet_is_established(const struct sock *s)
+{
+	const struct sock *o = s->k->sock->est[port_of(s) % NAME_BUCKETS];
+
+	while (o && o != s)
+		o = o->hash_next;
+	return o != NULL;
+}
+
+void inet_rehash(struct sock *s, bool established)
+{
+	hash_in(established ? s->k->sock->est : table_of(s), s);
+}
+
 static bool port_used_at_all(const struct sock *s, uint16_t port)
 {
 	for (struct sock *o = table_of(s)[port % NAME_BUCKETS]; o; o = o->hash_next) {

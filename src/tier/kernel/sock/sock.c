@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sock/sock.c - sockets as files: birth, death, read, write, poll, walk.
+ * sock/sock.c - sockets as files: birth, death, read, write, poll.
  *
  * Owns:  struct sock from create to the last reference; kernel.sock.
  */
@@ -23,8 +23,6 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
-
-static const struct file_ops socket_ops;
 
 struct sock_state *sock_state(struct kernel *k)
 {
@@ -341,168 +339,22 @@ static int socket_show(struct file *f, char *buf, size_t cap)
 	return str_fmt(buf, cap, "socket:[%llu]", (unsigned long long)f->inode->ino);
 }
 
-/* Walking: every field that must survive; what points elsewhere goes by number. */
-
-static void saddr_walk(struct walk *w, const char *name, struct saddr *a)
-{
-	uint32_t len = a->len;
-
-	walk_count(w, name, &len, sizeof(a->raw));
-	a->len = (uint16_t)len;
-	walk_bytes(w, name, a->raw, sizeof(a->raw));
-}
-
-static void skb_walk(struct walk *w, struct sock *s, struct skb *b)
-{
-	walk_bytes(w, "data", b->data, b->len);
-	saddr_walk(w, "src", &b->src);
-	walk_bytes(w, "cred", &b->scm.cred, sizeof(b->scm.cred));
-	walk_bool(w, "has_cred", &b->scm.has_cred);
-	walk_bytes(w, "ip", &b->scm.ip, sizeof(b->scm.ip));
-	for (unsigned i = 0; i < b->scm.count; i++)
-		walk_ref(w, "file", WALK_FILE, (void **)&b->scm.files[i]);
-}
-
-static void rx_save(struct walk *w, struct sock *s)
-{
-	for (struct skb *b = s->rx; b && !w->err; b = b->next) {
-		struct skb *flat = skb_create(b->len);
-		uint32_t len = b->len, files = b->scm.count;
-
-		if (!flat) {
-			w->err = -ENOMEM;
-			return;
-		}
-		memcpy(flat->data, b->data + b->off, b->len);
-		flat->len = b->len;
-		flat->src = b->src;
-		flat->scm = b->scm;
-		walk_u32(w, "len", &len);
-		walk_u32(w, "files", &files);
-		skb_walk(w, s, flat);
-		free(flat);
-	}
-}
-
-static void rx_load(struct walk *w, struct sock *s, uint32_t count)
-{
-	for (; count > 0 && !w->err; count--) {
-		uint32_t len = 0, files = 0;
-		struct skb *b;
-
-		walk_u32(w, "len", &len);
-		walk_u32(w, "files", &files);
-		if (w->err || len > SOCK_BUF_MAX * 2 || files > SCM_FDS_MAX) {
-			w->err = w->err ? w->err : -EINVAL;
-			return;
-		}
-		b = skb_create(len);
-		if (b && files)
-			b->scm.files = calloc(files, sizeof(b->scm.files[0]));
-		if (!b || (files && !b->scm.files)) {
-			free(b);
-			w->err = -ENOMEM;
-			return;
-		}
-		b->len = len;
-		b->scm.count = files;
-		skb_walk(w, s, b);
-		sock_queue(s, b);
-	}
-}
-
-static void cork_walk(struct walk *w, struct sock *s)
-{
-	uint32_t len = s->cork ? s->cork->len : 0;
-	bool any = s->cork;
-
-	walk_bool(w, "corked", &any);
-	if (!any || w->err)
-		return;
-	walk_count(w, "cork", &len, UINT16_MAX);
-	if (w->mode != WALK_SAVE && !w->err)
-		s->cork = skb_create(len);
-	if (!s->cork)
-		w->err = w->err ? w->err : -ENOMEM;
-	if (w->err)
-		return;
-	s->cork->len = len;
-	skb_walk(w, s, s->cork);
-}
-
-static void sock_walk(struct sock *s, struct walk *w)
-{
-	uint32_t count = s->rx_count;
-
-	walk_i32(w, "family", &s->family);
-	walk_i32(w, "type", &s->type);
-	walk_i32(w, "protocol", &s->protocol);
-	walk_u32(w, "conn", &s->conn);
-	walk_bool(w, "listening", &s->listening);
-	walk_bool(w, "closed", &s->closed);
-	walk_bool(w, "fin_seen", &s->fin_seen);
-	walk_u32(w, "shut", &s->shut);
-	walk_i32(w, "err", &s->err);
-	walk_u32(w, "sndbuf", &s->sndbuf);
-	walk_u32(w, "rcvbuf", &s->rcvbuf);
-	walk_u32(w, "backlog", &s->backlog);
-	saddr_walk(w, "local", &s->local);
-	saddr_walk(w, "remote", &s->remote);
-	walk_bytes(w, "cred", &s->cred, sizeof(s->cred));
-	walk_bytes(w, "peercred", &s->peercred, sizeof(s->peercred));
-	walk_bool(w, "has_peercred", &s->has_peercred);
-	walk_bool(w, "passcred", &s->passcred);
-	walk_bool(w, "reuseaddr", &s->reuseaddr);
-	walk_bool(w, "reuseport", &s->reuseport);
-	walk_bool(w, "broadcast", &s->broadcast);
-	walk_bool(w, "v6only", &s->v6only);
-	walk_bool(w, "linger_on", &s->linger_on);
-	walk_i32(w, "linger_s", &s->linger_s);
-	walk_i64(w, "rcvtimeo", &s->rcvtimeo);
-	walk_i64(w, "sndtimeo", &s->sndtimeo);
-	walk_u32(w, "opt_count", &s->opt_count);
-	walk_bytes(w, "opts", s->opts, sizeof(s->opts));
-	walk_u64(w, "rx_seq", &s->rx_seq);
-	walk_u64(w, "urg_seq", &s->urg_seq);
-	walk_u32(w, "urg", &s->urg);
-	walk_bytes(w, "urg_byte", &s->urg_byte, sizeof(s->urg_byte));
-	walk_ref(w, "peer", WALK_SOCK, (void **)&s->peer);
-	walk_ref(w, "inode", WALK_INODE, (void **)&s->inode);
-	if (s->opt_count > SOCK_OPTS_MAX)
-		w->err = -EINVAL;
-	walk_count(w, "rx", &count, SOCK_BUF_MAX);
-	if (w->mode == WALK_SAVE)
-		rx_save(w, s);
-	else
-		rx_load(w, s, count);
-	cork_walk(w, s);
-}
-
 static void socket_walk(struct file *f, struct walk *w)
 {
 	struct sock *s = f->priv;
-	int err;
 
-	if (!s) { /* the family comes with the fields */
-		s = sock_create(f->k, AF_UNIX, SOCK_STREAM, 0, &err);
-		if (!s) {
-			w->err = err;
-			return;
-		}
-		f->priv = s;
-		s->file = f;
+	walk_need(w, "sock", WALK_SOCK, (void **)&s);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if (s->file) { /* it has one only */
+		walk_fail(w, -EBADMSG);
+		return;
 	}
-	walk_number(w, WALK_SOCK, s);
-	sock_walk(s, w);
-	if (w->mode == WALK_LOAD && !w->err) {
-		int32_t protocol = s->protocol;
-
-		if (ops_for(s->family, s->type, &protocol, &s->ops) < 0)
-			w->err = -EINVAL;
-	}
+	f->priv = sock_ref(s);
+	s->file = f;
 }
 
-static const struct file_ops socket_ops = {
+const struct file_ops socket_ops = {
 	.name = "socket",
 	.flags = FILE_STREAM,
 	.read = socket_read,

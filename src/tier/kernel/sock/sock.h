@@ -158,7 +158,8 @@ struct sock {
 	} opts[SOCK_OPTS_MAX];
 	uint32_t opt_count;
 
-	void *host; /* the channel to ward only: trap/hostfile.c */
+	void *host;   /* the channel to ward only: trap/hostfile.c */
+	bool channel; /* it was that, where it was walked: whoever goes on gives it another */
 
 	/* descriptors on the way: sock/gc.c */
 	uint32_t inflight;
@@ -210,6 +211,16 @@ int sock_broken(struct task *t, unsigned flags);
 unsigned sock_poll_common(struct sock *s);
 /* -EINTR or -ERESTARTSYS and friends of a wait on a socket, with SO_*TIMEO's rules. */
 long sock_wait_result(struct sock *s, long r, int64_t timeo);
+
+extern const struct file_ops socket_ops;
+
+/* sockwalk.c: all sockets, numbered, with their own fields; then, when there are files, what they
+ * have to do with each other. */
+void socks_walk(struct kernel *k, struct walk *w);
+void socks_link_walk(struct kernel *k, struct walk *w);
+void inet_rehash(struct sock *s, bool established);
+void abstract_rehash(struct sock *s);
+bool inet_is_established(const struct sock *s);
 
 /* skb.c */
 enum { SKB_SMALL = 4096 - sizeof(struct skb), SKB_BIG = 65536 - sizeof(struct skb) };

@@ -17,6 +17,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
@@ -24,6 +25,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
 
@@ -114,8 +116,10 @@ void mm_unref(struct mm *mm)
 	file_unref(mm->exe);
 	free(mm->exe_path);
 	free(mm->fake_base);
+	mm_image_free(mm->image);
 	free(mm->slots);
 	mm_unlock_all(mm);
+	aio_done(mm);
 	place_free(mm->place);
 	free(mm);
 }
@@ -130,10 +134,12 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->refs = 1;
 	mm->host_pid = 0;
 	mm->slots = NULL;
+	mm->image = NULL;
 	mm->slot_next = 0;
 	mm->locks = NULL; /* a child's memory is not locked */
 	mm->lock_count = 0;
 	mm->lock_future = false;
+	mm->aio = NULL;
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
@@ -155,7 +161,7 @@ static struct sighand *sighand_copy(const struct sighand *from)
 	return s;
 }
 
-static void sighand_unref(struct sighand *s)
+void sighand_unref(struct sighand *s)
 {
 	if (s && --s->refs == 0)
 		free(s);
