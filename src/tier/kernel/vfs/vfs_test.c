@@ -514,9 +514,14 @@ static void test_words_of_files(void **state)
 	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
 	assert_int_equal(CALL(unlink, P("/f")), -EPERM);
 	assert_int_equal(CALL(truncate, P("/f"), 0), -EPERM);
+	assert_int_equal(CALL(chmod, P("/f"), 0600), -EPERM);
+	assert_int_equal(CALL(chown, P("/f"), 1, 1), -EPERM);
+	assert_int_equal(CALL(utimensat, AT_FDCWD, P("/f"), 0, 0), -EPERM);
 	*word = 0x20;
 	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
 	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	assert_int_equal(CALL(chmod, P("/f"), 0600), -EPERM);
+	assert_int_equal(CALL(utimensat, AT_FDCWD, P("/f"), 0, 0), 0);
 	ret = open_at("/f", O_WRONLY | O_APPEND);
 	assert_true(ret >= 0);
 	*word = 0;
