@@ -514,9 +514,14 @@ static void test_words_of_files(void **state)
 	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
 	assert_int_equal(CALL(unlink, P("/f")), -EPERM);
 	assert_int_equal(CALL(truncate, P("/f"), 0), -EPERM);
+	assert_int_equal(CALL(chmod, P("/f"), 0600), -EPERM);
+	assert_int_equal(CALL(chown, P("/f"), 1, 1), -EPERM);
+	assert_int_equal(CALL(utimensat, AT_FDCWD, P("/f"), 0, 0), -EPERM);
 	*word = 0x20;
 	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
 	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	assert_int_equal(CALL(chmod, P("/f"), 0600), -EPERM);
+	assert_int_equal(CALL(utimensat, AT_FDCWD, P("/f"), 0, 0), 0);
 	ret = open_at("/f", O_WRONLY | O_APPEND);
 	assert_true(ret >= 0);
 	*word = 0;
@@ -708,6 +713,69 @@ static void test_walk(void **state)
 	walk_done(&first);
 }
 
+/* Calls that came to Linux lately, so that a host may not have them to compare with. */
+static void test_newest_calls(void **state)
+{
+	enum { SETXATTRAT = 463, GETXATTRAT, LISTXATTRAT, REMOVEXATTRAT, GETATTR = 468, SETATTR };
+	struct {
+		uint64_t value;
+		uint32_t size, flags;
+	} * args;
+	uint64_t *attr;
+	long fd;
+
+	start(NULL, 0, NULL, 0);
+	write_file("/f", "12345");
+	assert_int_equal(CALL(symlink, P("f"), P2("/link")), 0);
+	args = fake_ptr(g, out);
+	*args = (typeof(*args)){ .value = out.v + 64, .size = 4 };
+	assert_int_equal(
+		fake_call(me, SETXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a"), out.v, 16), 0);
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/link"), 0, P2("user.a"), out.v, 16), 4);
+	assert_int_equal(fake_call(me, GETXATTRAT, AT_FDCWD, P("/link"), AT_SYMLINK_NOFOLLOW,
+				 P2("user.a"), out.v, 16),
+		-ENODATA);
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a"), out.v, 8), -EINVAL);
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/f"), 1, P2("user.a"), out.v, 16), -EINVAL);
+	args[1].value = 1; /* a field of the future */
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a"), out.v, 32), -E2BIG);
+	assert_int_equal(fake_call(me, LISTXATTRAT, AT_FDCWD, P("/f"), 0, 0, 0), 7);
+	assert_int_equal(fake_call(me, REMOVEXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a")), 0);
+	assert_int_equal(fake_call(me, LISTXATTRAT, AT_FDCWD, P("/f"), 0, 0, 0), 0);
+
+	attr = fake_ptr(g, out);
+	memset(attr, 0, 64);
+	attr[0] = 8; /* immutable */
+	assert_int_equal(fake_call(me, SETATTR, AT_FDCWD, P("/f"), out.v, 24, 0), 0);
+	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	memset(attr, 0xff, 64);
+	assert_int_equal(fake_call(me, GETATTR, AT_FDCWD, P("/f"), out.v, 32, 0), 0);
+	assert_true(attr[0] == 8 && attr[1] == 0 && attr[3] == 0 && attr[4] == UINT64_MAX);
+	assert_int_equal(fake_call(me, GETATTR, AT_FDCWD, P("/f"), out.v, 23, 0), -EINVAL);
+	attr[0] = 1 << 30;
+	assert_int_equal(fake_call(me, SETATTR, AT_FDCWD, P("/f"), out.v, 24, 0), -EINVAL);
+	attr[0] = 0;
+	assert_int_equal(fake_call(me, SETATTR, AT_FDCWD, P("/f"), out.v, 24, 0), 0);
+
+	fd = open_at("/f", O_RDWR);
+	assert_int_equal(CALL(fcntl, fd, 1028 /* F_CREATED_QUERY */, 0), 0);
+	assert_int_equal(CALL(fcntl, open_at("/new", O_RDWR | O_CREAT), 1028, 0), 1);
+	attr[0] = attr[1] = 0;
+	assert_int_equal(fake_call(me, 451 /* cachestat */, fd, out.v, out.v + 64, 0), 0);
+	assert_int_equal(attr[8], 1);
+	assert_int_equal(fake_call(me, 451, fd, out.v, out.v + 64, 1), -EINVAL);
+	assert_int_equal(CALL(sysfs, 1, P("tmpfs"), 0), 0);
+	assert_int_equal(CALL(sysfs, 2, 0, out.v), 0);
+	assert_string_equal(fake_ptr(g, out), "tmpfs");
+	assert_int_equal(CALL(sysfs, 2, CALL(sysfs, 3, 0, 0), out.v), -EINVAL);
+	assert_int_equal(CALL(sysfs, 1, P("ext9"), 0), -EINVAL);
+	stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -721,6 +789,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_guest_mounts, begin, end),
 		cmocka_unit_test_setup_teardown(test_leases, begin, end),
 		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
+		cmocka_unit_test_setup_teardown(test_newest_calls, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),
