@@ -30,6 +30,7 @@
 #define SLOTS 0x7d0000000000UL
 #define TABLE 0x50f0000UL
 #define AGE 0x50ff000UL
+#define TABLE_END 0x51b0000UL
 
 static void nothing(int sig)
 {
@@ -653,8 +654,15 @@ static int ask_often(void)
 
 static int change_the_age(void)
 {
+	char *copy;
+
 	ask_often();
-	return mprotect((void *)AGE, 4096, PROT_READ | PROT_WRITE) == 0;
+	for (unsigned long at = AGE; at < TABLE_END; at += 4096)
+		if (mprotect((void *)at, 4096, PROT_READ | PROT_WRITE) == 0 ||
+			madvise((void *)at, 4096, MADV_REMOVE) == 0)
+			return 1;
+	copy = mremap((void *)AGE, 0, 4096, MREMAP_MAYMOVE); /* the same pages once more */
+	return copy != MAP_FAILED && mprotect(copy, 4096, PROT_READ | PROT_WRITE) == 0 ? 2 : 0;
 }
 
 /* Whatever lies there is the guest's own trouble. */
@@ -680,7 +688,7 @@ static int forged_answers(void)
 
 static int without_table(void)
 {
-	munmap((void *)TABLE, AGE + 4096 - TABLE);
+	munmap((void *)TABLE, TABLE_END - TABLE);
 	return ask_often() == 1 ? 0 : 1;
 }
 

@@ -28,6 +28,7 @@
 #include "tier/kernel/fake.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -603,6 +604,63 @@ static void test_record_locks(void **state)
 	assert_int_equal(r, 0);
 }
 
+/* Which ages moved since the last time: 1 names, 2 names in directories that were still. */
+static int moved(uint64_t age[AGE_COUNT])
+{
+	static uint64_t names, still;
+	int r = (age[AGE_NAMES] != names) | (age[AGE_STILL] != still) << 1;
+
+	names = age[AGE_NAMES];
+	still = age[AGE_STILL];
+	return r;
+}
+
+/* What guests were told about names is old as soon as one changes, and not before. */
+static void test_names_have_an_age(void **state)
+{
+	struct proc *init;
+	uint64_t age[AGE_COUNT] = { 0 };
+	int layers[2];
+
+	make_layers(layers);
+	start(layers, 2, NULL, 0);
+	init = g->k.init;
+	g->k.init = me->proc;
+	g->k.age = age;
+	moved(age);
+	write_file("/d/f", "not new");
+	assert_int_equal(CALL(mkdir, P("/d"), 0755), -EEXIST);
+	assert_int_equal(CALL(unlink, P("/d/none")), -ENOENT);
+	assert_int_equal(CALL(chmod, P("/d/f"), 0600), 0);
+	assert_int_equal(moved(age), 0);
+	write_file("/d/new", "");
+	assert_int_equal(moved(age), 3);
+	write_file("/d/newer", "");
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(unlink, P("/d/newer")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(unlink, P("/both/low")), 0); /* of a layer */
+	assert_int_equal(moved(age), 3);
+	write_file("/both/low", "again");
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(symlink, P("f"), P2("/d/link")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(link, P("/d/f"), P2("/d/second")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(rename, P("/d/second"), P2("/second")), 0);
+	assert_int_equal(moved(age), 3); /* the root was still */
+	assert_int_equal(CALL(renameat2, AT_FDCWD, P("/d/new"), AT_FDCWD, P2("/x"), 2), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(mkdir, P("/d/e"), 0755), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(rmdir, P("/d/e")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(chmod, P("/d"), 0700), 0); /* who may look there */
+	assert_int_equal(moved(age), 3);
+	g->k.age = NULL;
+	g->k.init = init;
+}
+
 static void test_descriptors_do_not_leak(void **state)
 {
 	unsigned before = 0, after = 0;
@@ -792,6 +850,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_newest_calls, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
+		cmocka_unit_test_setup_teardown(test_names_have_an_age, begin, end),
 		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),
 		cmocka_unit_test_setup_teardown(test_memfd, begin, end),
 		cmocka_unit_test_setup_teardown(test_walk, begin, end),
