@@ -21,7 +21,11 @@
 #include "agent/state.h"
 #include "base/clock.h"
 
-enum { REAP_TURNS = 16 };
+enum {
+	REAP_TURNS = 16,
+	BULK_BYTES = 32 * 1024, /* read at once: more of it is most likely there already */
+	BULK_TURNS = 8,         /* so often in a row without a look at anybody else */
+};
 
 void agent_poll(struct agent *a, struct stream *s, unsigned which, int fd, short events)
 {
@@ -79,6 +83,7 @@ static void receive(struct agent *a)
 
 	msg.msg_iovlen = 1;
 	msg.msg_controllen = sizeof(control);
+	a->got = 0;
 	iov.iov_base = frame_space(&a->in, &iov.iov_len);
 	do
 		n = recvmsg(a->channel, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
@@ -93,6 +98,7 @@ static void receive(struct agent *a)
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
 			keep_passed(a, c);
 	frame_fed(&a->in, (size_t)n);
+	a->got = (uint32_t)n;
 }
 
 static void read_frames(struct agent *a)
@@ -182,12 +188,25 @@ static void dispatch_polls(struct agent *a)
 	}
 }
 
+/* True: there was more, and nobody had to ask for it. A file that comes in costs a call less. */
+static bool receive_on(struct agent *a)
+{
+	if (a->stalled || a->got < BULK_BYTES || a->bulk_turns++ == BULK_TURNS) {
+		a->bulk_turns = 0;
+		return false;
+	}
+	receive(a);
+	return a->got || a->over;
+}
+
 static void wait_for_more(struct agent *a, const sigset_t *mask, bool busy)
 {
 	struct timespec t = { 0 }, *timeout = busy ? &t : NULL;
 	bool kept;
 	int n;
 
+	if (receive_on(a))
+		return;
 	if (!busy && a->wake_ns) {
 		uint64_t now = clock_ns(), left = a->wake_ns > now ? a->wake_ns - now : 0;
 
@@ -245,14 +264,15 @@ static void on_child(int sig)
  * over exec, and whoever started ward may have ignored some. By number, since the C libraries leave
  * their own signals out.
  */
-static void own_signals(sigset_t *ret_mask)
+static void own_signals(bool fresh, sigset_t *ret_mask)
 {
 	static const uint64_t
 		to_default[4]; /* the kernel's struct sigaction: handler, flags, ... */
 	struct sigaction act = { .sa_handler = on_child };
 	uint64_t all = ~(uint64_t)0;
 
-	for (int sig = 1; sig <= 64; sig++) /* all that the kernel has: make ignores 32 and 33 */
+	/* all that the kernel has: make ignores 32 and 33 */
+	for (int sig = 1; sig <= 64 && !fresh; sig++)
 		if (sig != SIGKILL && sig != SIGSTOP && sig != SIGCHLD)
 			syscall(SYS_rt_sigaction, sig, to_default, NULL, sizeof(all));
 	sigaction(SIGCHLD, &act, NULL);
@@ -279,7 +299,7 @@ int agent_run(const struct agent_config *config)
 	if (!a->not_init && a->pid != 1)
 		return 1;
 	frame_reader_init(&a->in); /* a write first: one page fault instead of two */
-	own_signals(&mask);
+	own_signals(config->fresh, &mask);
 	if (a->not_init && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return 1;
 	serve(a, &mask);

@@ -3,22 +3,27 @@
  * agent/main.c - the agent's command line, for tiers that start it with exec.
  *
  * Owns:  nothing.
- * Rules: `ward-agent FD`: FD is the channel. It is the sandbox's PID 1, or else its subreaper.
+ * Rules: `ward-agent FD [fresh]`: FD is the channel. It is the sandbox's PID 1, or else its
+ *        subreaper.
  */
 #include <stdio.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
 #include "base/parse.h"
+#include "base/str.h"
 
 int agent_main(int argc, char **argv)
 {
+	bool fresh = argc == 3 && str_eq(argv[2], "fresh");
 	uint64_t fd;
 
-	if (argc != 2 || parse_u64(argv[1], 0, 1 << 20, &fd) < 0) {
-		fputs("ward-agent: usage: ward-agent FD, the number of the channel's descriptor\n",
+	if ((argc != 2 && !fresh) || parse_u64(argv[1], 0, 1 << 20, &fd) < 0) {
+		fputs("ward-agent: usage: ward-agent FD [fresh], the number of the channel's "
+		      "descriptor\n",
 			stderr);
 		return 125;
 	}
-	return agent_run(&(struct agent_config){ .channel = (int)fd, .not_init = getpid() != 1 });
+	return agent_run(&(struct agent_config){
+		.channel = (int)fd, .not_init = getpid() != 1, .fresh = fresh });
 }

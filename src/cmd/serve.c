@@ -105,6 +105,36 @@ static void on_term(void *ctx, int sig)
 	wire_server_drain(d->server, (uint64_t)hub_config(d->hub)->grace_ms, on_drained, d);
 }
 
+static void tell_tls(struct daemon *d)
+{
+	const char *trouble = d->tls ? wire_tls_trouble(d->tls) : NULL;
+
+	if (trouble)
+		hub_log(d->hub, HUB_WARN, "daemon.tls", NULL, "", "msg=\"the certificate %s\"",
+			trouble);
+}
+
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? str_eq(a, b) : a == b;
+}
+
+/* What a reload cannot change is said, and not forgotten in silence. */
+static void tell_later(struct daemon *d, const struct config *c)
+{
+	const struct config *old = hub_config(d->hub);
+	bool same = old->listen.count == c->listen.count;
+
+	for (unsigned i = 0; same && i < c->listen.count; i++)
+		same = str_eq(old->listen.items[i], c->listen.items[i]);
+	if (!same)
+		hub_log(d->hub, HUB_WARN, "daemon.reload", NULL, "",
+			"msg=\"listen changes with the next start\"");
+	if (!is_same(old->tls_cert, c->tls_cert) || !is_same(old->tls_key, c->tls_key))
+		hub_log(d->hub, HUB_WARN, "daemon.reload", NULL, "",
+			"msg=\"tls_cert and tls_key change with the next start\"");
+}
+
 static void on_hup(void *ctx, int sig)
 {
 	struct daemon *d = ctx;
@@ -116,9 +146,12 @@ static void on_hup(void *ctx, int sig)
 	if (serve_config(&d->o, &c, &e) < 0) {
 		hub_log(d->hub, HUB_ERROR, "daemon.reload", NULL, "", "msg=\"%s\"", e.msg);
 	} else {
+		tell_later(d, c);
 		hub_reload(d->hub, c);
 		if (d->tls && wire_tls_reload(d->tls, &e) < 0)
 			hub_log(d->hub, HUB_ERROR, "daemon.reload", NULL, "", "msg=\"%s\"", e.msg);
+		else
+			tell_tls(d);
 	}
 	serve_notify("READY=1");
 }
@@ -275,6 +308,7 @@ static int serve(struct daemon *d, struct err *e)
 		hub_log(d->hub, HUB_INFO, "daemon.start", NULL, "", "version=%s state=%s tier=%s",
 			WARD_VERSION, d->g->state_dir,
 			d->o.tier == WALL_NONE ? "policy" : wall_name(d->o.tier));
+		tell_tls(d);
 		on_ready(d);
 		r = loop_run(d->loop, e);
 	}
@@ -301,6 +335,9 @@ static int check(const struct daemon *d, struct err *e)
 	r = find_ward(d->g, ward, e);
 	if (r == 0 && c->tls_cert)
 		r = wire_tls_create(c->tls_cert, c->tls_key, &tls, e);
+	if (tls && wire_tls_trouble(tls))
+		r = err_say(
+			e, EINVAL, "the certificate '%s' %s", c->tls_cert, wire_tls_trouble(tls));
 	wire_tls_destroy(tls);
 	for (unsigned i = 0; r == 0 && i < c->roots.count + c->roots_rw.count; i++) {
 		const char *root = i < c->roots.count ? c->roots.items[i]

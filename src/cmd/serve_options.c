@@ -156,6 +156,34 @@ static int put_over(const struct serve_options *o, struct config *c, struct err 
 	return r;
 }
 
+static int check_domain(const char *text, struct err *e)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.");
+	uint64_t port;
+
+	if (n && (!text[n] || (text[n] == ':' && parse_u64(text + n + 1, 1, 65535, &port) == 0)))
+		return 0;
+	return err_say(
+		e, EINVAL, "the domain '%s' is not NAME[:PORT], such as ward.example:7700", text);
+}
+
+static int check_listen(const struct config_list *list, struct err *e)
+{
+	for (unsigned i = 0; i < list->count; i++) {
+		char host[64];
+		uint16_t port;
+		int r = serve_address(list->items[i], host, &port, e);
+
+		if (r < 0)
+			return r;
+		for (unsigned k = 0; port && k < i; k++)
+			if (str_eq(list->items[k], list->items[i]))
+				return err_say(e, EINVAL, "'%s' is to be listened on twice",
+					list->items[i]);
+	}
+	return 0;
+}
+
 int serve_config(const struct serve_options *o, struct config **ret, struct err *e)
 {
 	struct config *c = NULL;
@@ -165,12 +193,10 @@ int serve_config(const struct serve_options *o, struct config **ret, struct err 
 		return r;
 	assert(c);
 	r = put_over(o, c, e);
-	for (unsigned i = 0; r == 0 && i < c->listen.count; i++) {
-		char host[64];
-		uint16_t port;
-
-		r = serve_address(c->listen.items[i], host, &port, e);
-	}
+	if (r == 0 && c->domain)
+		r = check_domain(c->domain, e);
+	if (r == 0)
+		r = check_listen(&c->listen, e);
 	if (r < 0) {
 		config_destroy(c);
 		return r;

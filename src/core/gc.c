@@ -16,6 +16,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "core/gc.h"
+#include "core/kernelwork.h"
 #include "core/sweep.h"
 #include "host/host.h"
 #include "host/tree.h"
@@ -166,6 +167,11 @@ static void tell_trash(void *arg, const char *name)
 		tell_removed(gc, "trash", full);
 }
 
+static void tell_kernel(void *arg, const char *path)
+{
+	tell_removed(arg, "kernel", path);
+}
+
 int gc_run(int state_fd, const char *state_dir, const struct gc_hooks *hooks,
 	struct sweep_report *ret, struct err *e)
 {
@@ -180,6 +186,9 @@ int gc_run(int state_fd, const char *state_dir, const struct gc_hooks *hooks,
 			ret->failed, ret->failed + ret->swept);
 	remove_leftovers(&gc);
 	r = trash_empty(state_fd, tell_trash, &gc, &mine);
+	if (r < 0)
+		note(&gc, r, &mine);
+	r = kernel_work_sweep(state_dir, tell_kernel, &gc, &mine);
 	if (r < 0)
 		note(&gc, r, &mine);
 	r = hooks->templates ? hooks->templates(state_dir, ret->live == 0, &hooks->sweep, &mine)

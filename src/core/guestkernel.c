@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "core/guestkernel.h"
 #include "core/kernelbuild.h"
+#include "core/kernelwork.h"
 #include "host/host.h"
 #include "host/tree.h"
 #include "tier/vm/vm.h"
@@ -40,8 +41,8 @@ static const char *const needed[] = { "virtio_mmio", "virtio_blk", "virtio-rng",
 
 struct work {
 	const struct guest_kernel_request *q;
-	char dir[WARD_PATH_MAX];   /* being put together */
-	char fetch[WARD_PATH_MAX]; /* where a package was unpacked; "": none was */
+	struct kernel_work new;   /* being put together */
+	struct kernel_work fetch; /* where a package was unpacked */
 	char file[WARD_PATH_MAX], modules[WARD_PATH_MAX];
 	char version[128]; /* of one that we built */
 	bool no_acpi;
@@ -94,19 +95,16 @@ static int fetch_package(struct work *w, struct err *e)
 	int r;
 
 	tell(w, "fetching Debian's kernel for clouds");
-	if (str_fmt(w->fetch, sizeof(w->fetch), "%s/kernels/.fetch.%d", w->q->state_dir,
-		    (int)getpid()) < 0)
-		return too_long(e);
-	r = tree_make(w->fetch, 0700, e);
+	r = kernel_work_begin(&w->fetch, w->q->state_dir, "fetch", e);
 	if (r < 0)
 		return r;
-	r = shell(script, w->fetch, "", e);
+	r = shell(script, w->fetch.path, "", e);
 	if (r != 0)
 		return err_say(e, EIO,
 			"the package linux-image-cloud-amd64 could not be fetched with apt-get: "
 			"give a kernel's FILE instead");
-	if (str_fmt(w->file, sizeof(w->file), "%s/vmlinuz", w->fetch) < 0 ||
-		str_fmt(w->modules, sizeof(w->modules), "%s/modules", w->fetch) < 0)
+	if (str_fmt(w->file, sizeof(w->file), "%s/vmlinuz", w->fetch.path) < 0 ||
+		str_fmt(w->modules, sizeof(w->modules), "%s/modules", w->fetch.path) < 0)
 		return too_long(e);
 	return 0;
 }
@@ -114,7 +112,7 @@ static int fetch_package(struct work *w, struct err *e)
 static int build_it(struct work *w, struct err *e)
 {
 	char log[WARD_PATH_MAX], path[WARD_PATH_MAX];
-	struct kernel_build b = { .dir = w->fetch,
+	struct kernel_build b = { .dir = w->fetch.path,
 		.log = log,
 		.config = w->q->config,
 		.jobs = w->q->jobs,
@@ -124,15 +122,14 @@ static int build_it(struct work *w, struct err *e)
 	ssize_t n;
 	int r;
 
-	if (str_fmt(w->fetch, sizeof(w->fetch), "%s/kernels/.build.%d", w->q->state_dir,
-		    (int)getpid()) < 0 ||
-		str_fmt(log, sizeof(log), "%s/kernels/build.log", w->q->state_dir) < 0 ||
-		str_fmt(path, sizeof(path), "%s/version", w->fetch) < 0 ||
-		str_fmt(w->file, sizeof(w->file), "%s/vmlinux", w->fetch) < 0)
+	r = kernel_work_begin(&w->fetch, w->q->state_dir, "build", e);
+	if (r < 0)
+		return r;
+	if (str_fmt(log, sizeof(log), "%s/kernels/build.log", w->q->state_dir) < 0 ||
+		str_fmt(path, sizeof(path), "%s/version", w->fetch.path) < 0 ||
+		str_fmt(w->file, sizeof(w->file), "%s/vmlinux", w->fetch.path) < 0)
 		return too_long(e);
-	r = tree_make(w->fetch, 0700, e);
-	if (r == 0)
-		r = kernel_build(&b, e);
+	r = kernel_build(&b, e);
 	if (r < 0)
 		return r;
 	w->no_acpi = !kernel_has_acpi(&b);
@@ -201,7 +198,7 @@ static int add_module(struct work *w, const char *path, struct err *e)
 	if (strlen(path) < 3 || !str_eq(path + strlen(path) - 3, ".ko"))
 		return err_say(e, EOPNOTSUPP, "module %s is compressed: unpack it first", path);
 	if (str_fmt(from, sizeof(from), "%s/%s", w->modules, path) < 0 ||
-		str_fmt(to, sizeof(to), "%s/modules/%s.ko", w->dir, name) < 0)
+		str_fmt(to, sizeof(to), "%s/modules/%s.ko", w->new.path, name) < 0)
 		return too_long(e);
 	r = copy_file(from, to, NULL, e);
 	if (r < 0)
@@ -236,12 +233,12 @@ static int add_modules(struct work *w, struct err *e)
 	if (!w->modules[0])
 		return 0;
 	tell(w, "collecting its modules");
-	if (str_fmt(path, sizeof(path), "%s/modules", w->dir) < 0)
+	if (str_fmt(path, sizeof(path), "%s/modules", w->new.path) < 0)
 		return too_long(e);
 	r = tree_make(path, 0700, e);
 	if (r < 0)
 		return r;
-	if (str_fmt(path, sizeof(path), "%s/modules/list", w->dir) < 0 || !text)
+	if (str_fmt(path, sizeof(path), "%s/modules/list", w->new.path) < 0 || !text)
 		return too_long(e);
 	w->list = fopen(path, "we");
 	if (!w->list)
@@ -284,7 +281,7 @@ static int put_text(const struct work *w, const char *name, const char *text, st
 	char path[WARD_PATH_MAX];
 	FILE *f;
 
-	if (str_fmt(path, sizeof(path), "%s/%s", w->dir, name) < 0)
+	if (str_fmt(path, sizeof(path), "%s/%s", w->new.path, name) < 0)
 		return too_long(e);
 	f = fopen(path, "we");
 	if (!f || fputs(text, f) < 0 || fclose(f) != 0)
@@ -324,7 +321,7 @@ static int try_it(const struct work *w, struct err *e)
 	if (kvm < 0)
 		return err_set(e, -kvm,
 			"opening /dev/kvm to try the kernel (--untested takes it without)");
-	return vm_trial(w->dir, kvm, w->q->timeout_ms, e);
+	return vm_trial(w->new.path, kvm, w->q->timeout_ms, e);
 }
 
 /* Renames it to what it is, and makes it the default. */
@@ -337,13 +334,13 @@ static int install(struct work *w, const char *id, struct err *e)
 		str_fmt(link, sizeof(link), "%s/kernels/default", top) < 0 ||
 		str_fmt(next, sizeof(next), "%s/kernels/.default.%d", top, (int)getpid()) < 0)
 		return too_long(e);
-	if (rename(w->dir, final) < 0) {
+	if (rename(w->new.path, final) < 0) {
 		if (errno != EEXIST && errno != ENOTEMPTY)
 			return err_set(e, errno, "naming %s", final);
 		/* The same kernel again: the new one has its present template and modules. */
 		if (tree_remove(final, e) < 0)
 			return -e->code;
-		if (rename(w->dir, final) < 0)
+		if (rename(w->new.path, final) < 0)
 			return err_set(e, errno, "naming %s", final);
 	}
 	unlink(next);
@@ -358,11 +355,11 @@ static int make_it(struct work *w, char ret_id[GUEST_KERNEL_ID + 1], struct err 
 	struct sha256 sum;
 	int r;
 
-	if (str_fmt(path, sizeof(path), "%s/kernel", w->dir) < 0)
-		return too_long(e);
-	r = tree_make(w->dir, 0700, e);
+	r = kernel_work_begin(&w->new, w->q->state_dir, "new", e);
 	if (r < 0)
 		return r;
+	if (str_fmt(path, sizeof(path), "%s/kernel", w->new.path) < 0)
+		return too_long(e);
 	sha256_init(&sum);
 	r = copy_file(w->file, path, &sum, e);
 	if (r == 0)
@@ -397,23 +394,22 @@ int guest_kernel_use(
 		return err_set(e, ENOMEM, "starting");
 	w->q = q;
 	w->no_acpi = q->no_acpi;
-	if (str_fmt(w->dir, sizeof(w->dir), "%s/kernels/.new.%d", q->state_dir, (int)getpid()) < 0)
-		r = too_long(e);
-	if (r == 0 && q->file) {
+	w->new.lock = w->fetch.lock = -1;
+	kernel_work_sweep(q->state_dir, NULL, NULL, &later); /* what stays is tried again */
+	if (q->file) {
 		str_copy(w->file, sizeof(w->file), q->file);
 		str_copy(w->modules, sizeof(w->modules), q->modules ? q->modules : "");
-	} else if (r == 0 && q->config) {
+	} else if (q->config) {
 		r = build_it(w, e);
-	} else if (r == 0) {
+	} else {
 		r = fetch_package(w, e);
 	}
 	if (r == 0)
 		r = make_it(w, ret_id, e);
 	if (w->list)
 		fclose(w->list);
-	tree_remove(w->dir, &later);
-	if (w->fetch[0])
-		tree_remove(w->fetch, &later);
+	kernel_work_end(&w->new);
+	kernel_work_end(&w->fetch);
 	free(w);
 	return r;
 }

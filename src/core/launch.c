@@ -247,13 +247,15 @@ static int check_machine(const struct launch *l, struct err *e)
 			"--cpu-template is for the CPUs of a virtual machine, and this is the %s "
 			"tier: add --tier vm",
 			wall_name(l->plan.wall));
-	if (l->plan.wall != WALL_VM && l->req->limits.io_bytes_s)
+	/* What a daemon's configuration says for all is for machines alone. */
+	if (l->plan.wall == WALL_VM || l->req->live)
+		return 0;
+	if (l->req->limits.io_rate[0])
 		return err_say(e, EINVAL,
 			"--io-rate is for the disk of a virtual machine, and this is the %s tier: "
 			"add --tier vm",
 			wall_name(l->plan.wall));
-	if (l->plan.wall != WALL_VM &&
-		(l->req->limits.net_bytes_s || l->req->limits.boot_ms || l->req->vsock))
+	if (l->req->limits.net_rate[0] || l->req->limits.boot_ms || l->req->vsock)
 		return err_say(e, EINVAL,
 			"--net-rate, --boot-timeout and --vsock are for a virtual machine, and "
 			"this is the %s tier: add --tier vm",

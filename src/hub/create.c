@@ -229,6 +229,8 @@ int create_cold_pool(struct pool *pool, struct hub_fail *f)
 {
 	struct hub *hub = pool->hub;
 	struct hub_create req = { .template = pool->name, .timeout_ms = HUB_TIMEOUT_DEFAULT };
+	char mold[WANT_MOLD_MAX];
+	struct hub_pair made = { POOL_MOLD, mold };
 	struct sandbox *sb;
 	struct want w;
 	int r = check_room(hub, f);
@@ -238,6 +240,9 @@ int create_cold_pool(struct pool *pool, struct hub_fail *f)
 	if (r < 0)
 		return r;
 	w.timeout_ms = 0; /* it waits as long as it must */
+	want_mold(&w, mold);
+	req.metadata = &made;
+	req.metadata_count = 1;
 	r = create_cold(hub, &w, pool, &sb, f);
 	want_done(&w);
 	return r;
@@ -384,9 +389,14 @@ static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, stru
 
 static bool try_warm(struct hub *hub, const struct want *w, struct hub_call *call)
 {
-	struct sandbox *sb = want_fits_pool(hub, w) ? pool_find_ready(hub, w->used) : NULL;
+	struct sandbox *sb = NULL;
 	struct hub_fail f = { 0 };
+	char mold[WANT_MOLD_MAX];
 
+	if (want_fits_pool(hub, w)) {
+		want_mold(w, mold);
+		sb = pool_find_ready(hub, w->used, mold);
+	}
 	if (!sb) {
 		pool_missed(hub, w->used);
 		return false;

@@ -46,8 +46,9 @@ enum call_wait {
 	WAIT_RUNNING, /* create, resume, connect */
 	WAIT_PAUSED,
 	WAIT_GONE,
-	WAIT_LINK,   /* running; resumes a paused one that may */
-	WAIT_ANSWER, /* of the supervisor, to one link call */
+	WAIT_LINK,    /* running; resumes a paused one that may */
+	WAIT_CONNECT, /* running; resumes what is paused, whoever did that */
+	WAIT_ANSWER,  /* of the supervisor, to one link call */
 };
 
 enum call_kind { CALL_BOX, CALL_LINK, CALL_METRICS, CALL_AUDIT, CALL_SNAP, CALL_FORK };
@@ -75,6 +76,7 @@ struct hub_call {
 	bool is_create; /* nobody knows the id until this call has told it */
 	struct hub_fail fail;
 	int64_t from_us, to_us; /* CALL_METRICS */
+	int64_t timeout_ms;     /* hub_connect(): from the resume on; 0: not one */
 	struct loop_job *job;   /* CALL_AUDIT, CALL_SNAP */
 	int64_t begun_ns;
 	/* WAIT_ANSWER: what to write down when the supervisor has said yes. */
@@ -234,8 +236,8 @@ struct hub {
 	struct loop_later tell;
 	unsigned calls;
 
-	struct event_slot *events; /* HUB_EVENTS_KEPT */
-	uint64_t event_seq;
+	struct event_slot *events;       /* HUB_EVENTS_KEPT */
+	uint64_t event_first, event_seq; /* the one before the first, and the last */
 	struct hub_events *subscribers;
 
 	struct counters n;
@@ -355,7 +357,9 @@ void fork_tell(struct hub_call *call);
 void snaps_found(struct hub *hub); /* what was half made or half removed goes */
 
 /* --- pool.c --- */
-struct sandbox *pool_find_ready(struct hub *hub, const char *template);
+/* One that was made in @mold (want.h), which it has as its metadata. */
+#define POOL_MOLD "mold"
+struct sandbox *pool_find_ready(struct hub *hub, const char *template, const char *mold);
 struct pool *pool_find(struct hub *hub, const char *template);
 void pool_load(struct hub *hub);
 void pool_began(struct sandbox *sb);   /* it runs: warm it up */

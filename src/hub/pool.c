@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "hub/hub_impl.h"
+#include "hub/want.h"
 
 enum {
 	TEND_MS = 1000,
@@ -96,17 +97,6 @@ static int load_one(void *arg, const struct db_pool *row)
 	return 0;
 }
 
-void pool_load(struct hub *hub)
-{
-	struct err e = { 0 };
-
-	for (unsigned i = 0; i < hub->pool_count; i++)
-		hub->pools[i].listed = false;
-	if (db_pool_each(hub->db, load_one, hub, &e) < 0)
-		hub_log(hub, HUB_ERROR, "pool.load", NULL, "", "msg=\"%s\"", e.msg);
-	pool_tend(hub);
-}
-
 /* Written with the next chores: a claim does not wait for a number. */
 static void count(struct pool *p, struct db_pool add)
 {
@@ -119,6 +109,57 @@ static void count(struct pool *p, struct db_pool add)
 	p->unsaved.made += add.made;
 	p->unsaved.shrunk += add.shrunk;
 	p->is_unsaved = true;
+}
+
+static void let_go(struct sandbox *sb, const char *why)
+{
+	struct pool *p = sb->pool;
+
+	sb->pool = NULL;
+	p->ready--;
+	count(p, (struct db_pool){ .shrunk = 1 });
+	sandbox_move(sb, HUB_STOPPING, NULL, "%s", why);
+	live_stop(sb, why);
+}
+
+static bool is_of(const struct sandbox *sb, const struct pool *p, const char *mold)
+{
+	const char *made = pairs_get(&sb->metadata, POOL_MOLD);
+
+	return sb->pool == p && sb->state == HUB_READY && made && str_eq(made, mold);
+}
+
+/* Those that would be made otherwise now go: ward.toml, --tier or the number of tenants changed. */
+static void renew(struct pool *p)
+{
+	struct hub_create req = { .template = p->name, .timeout_ms = HUB_TIMEOUT_DEFAULT };
+	struct sandbox *sb, *next;
+	char mold[WANT_MOLD_MAX];
+	struct hub_fail f;
+	struct want w;
+
+	if (!p->listed || !p->ready || want_make(p->hub, NULL, &req, &w, &f) < 0)
+		return; /* a template that is not there is told by the next refill */
+	want_mold(&w, mold);
+	want_done(&w);
+	for (sb = p->hub->first; sb; sb = next) {
+		next = sb->next;
+		if (sb->pool == p && sb->state == HUB_READY && !is_of(sb, p, mold))
+			let_go(sb, "what it was made like is not what is wanted now");
+	}
+}
+
+void pool_load(struct hub *hub)
+{
+	struct err e = { 0 };
+
+	for (unsigned i = 0; i < hub->pool_count; i++)
+		hub->pools[i].listed = false;
+	if (db_pool_each(hub->db, load_one, hub, &e) < 0)
+		hub_log(hub, HUB_ERROR, "pool.load", NULL, "", "msg=\"%s\"", e.msg);
+	for (unsigned i = 0; i < hub->pool_count; i++)
+		renew(&hub->pools[i]);
+	pool_tend(hub);
 }
 
 void pool_save(struct hub *hub)
@@ -138,13 +179,13 @@ void pool_save(struct hub *hub)
 	}
 }
 
-struct sandbox *pool_find_ready(struct hub *hub, const char *template)
+struct sandbox *pool_find_ready(struct hub *hub, const char *template, const char *mold)
 {
 	struct pool *p = pool_find(hub, template);
 
 	/* The oldest: the others are then still young when it is their turn. */
 	for (struct sandbox *sb = hub->first; p && p->ready && sb; sb = sb->next)
-		if (sb->pool == p && sb->state == HUB_READY && sb->link)
+		if (sb->link && is_of(sb, p, mold))
 			return sb;
 	return NULL;
 }
@@ -286,17 +327,6 @@ void pool_lost(struct sandbox *sb)
 }
 
 /* --- refill and shrink --- */
-
-static void let_go(struct sandbox *sb, const char *why)
-{
-	struct pool *p = sb->pool;
-
-	sb->pool = NULL;
-	p->ready--;
-	count(p, (struct db_pool){ .shrunk = 1 });
-	sandbox_move(sb, HUB_STOPPING, NULL, "%s", why);
-	live_stop(sb, why);
-}
 
 static void shrink(struct pool *p)
 {

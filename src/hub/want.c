@@ -186,6 +186,9 @@ static int follow_snapshot(struct want *w, struct hub_fail *f)
 		w->accept_risk = NULL;
 	}
 	w->limits = *is;
+	/* These are the operator's, of today. */
+	memcpy(w->limits.io_rate, w->says.limits.io_rate, sizeof(w->limits.io_rate));
+	w->limits.boot_ms = w->says.limits.boot_ms;
 	w->limits.memory_asked = is->memory_bytes != 0;
 	w->limits.disk_asked = is->disk_bytes != 0;
 	w->limits.cpus_asked = is->cpu_milli != 0;
@@ -248,6 +251,16 @@ bool want_fits_pool(const struct hub *hub, const struct want *w)
 	return !req->no_pool && !w->from && req->tier == WALL_NONE && !req->accept_risk &&
 	       req->mount_count == 0 && req->limits.disk_bytes == 0 &&
 	       w->net == (enum net_mode)w->says.net && !traits_any_set(&req->traits);
+}
+
+void want_mold(const struct want *w, char out[WANT_MOLD_MAX])
+{
+	const struct plan_limits *l = &w->says.limits;
+
+	str_fmt(out, WANT_MOLD_MAX, "%d %d %d %llu %llu %lu %lu", (int)w->tier, (int)w->net,
+		(int)w->traits.tenants, (unsigned long long)l->memory_bytes,
+		(unsigned long long)l->disk_bytes, (unsigned long)l->cpu_milli,
+		(unsigned long)l->pids);
 }
 
 static int fill_tokens(const struct want *w, struct sandbox *sb)

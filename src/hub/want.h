@@ -32,6 +32,13 @@ int want_make(struct hub *hub, const struct hub_caller *who, const struct hub_cr
 void want_done(struct want *w);
 /* Can a sandbox that was started for nobody in particular become this one? */
 bool want_fits_pool(const struct hub *hub, const struct want *w);
+/*
+ * What cannot be changed about a sandbox once it is made, as one text: the wall, the network, and
+ * the limits that ward.toml gave it. One that waits in a pool carries it as its metadata, so that a
+ * claim gets what it would get cold, whatever was reloaded or restarted in between.
+ */
+enum { WANT_MOLD_MAX = 200 };
+void want_mold(const struct want *w, char out[WANT_MOLD_MAX]);
 /* What the request says about a sandbox, into @sb. */
 int want_fill(const struct want *w, struct sandbox *sb, struct hub_fail *f);
 

@@ -42,9 +42,9 @@ struct plan_limits {
 	uint64_t disk_bytes;
 	uint64_t output_bytes;
 	uint64_t timeout_ms;
-	/* vm tier: of each disk and, each way, of its network card, each second; and how long a
-	 * guest may take to come up (0: VM_BOOT_MS) */
-	uint64_t io_bytes_s, io_ops_s, net_bytes_s, net_frames_s;
+	/* vm tier: bytes and requests of each disk, bytes and frames of its network card each way,
+	 * all each second; and how long a guest may take to come up (0: VM_BOOT_MS) */
+	uint64_t io_rate[2], net_rate[2];
 	uint64_t boot_ms;
 	uint32_t pids;
 	uint32_t cpu_milli;  /* thousandths of a CPU */

@@ -82,5 +82,7 @@ int sup_request_decode(int fd, struct sup_order *ret, struct err *e);
 /* The same over bytes in memory, which are copied. */
 int sup_request_read(const void *data, size_t len, struct sup_order *ret, struct err *e);
 void sup_order_done(struct sup_order *o);
+/* Within what a sandbox can have; 0 is not said. */
+int sup_limits_check(const struct plan_limits *l, struct err *e);
 
 #endif

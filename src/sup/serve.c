@@ -4,8 +4,9 @@
  *
  * Owns:  struct serve, the socket in <state>/run, and the order of a turn.
  * Rules: one thread, one poll; nothing waits for the sandbox or for the daemon, apart from pausing,
- *        which waits until every process stands still. Each turn reads first and sends last, so
- *        that many answers are one send. The deadline is kept here, daemon or not.
+ *        which waits until every process stands still, and snapshots (serve_still.c). Each turn
+ * reads first and sends last, so that many answers are one send. The deadline is kept here, daemon
+ * or not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -144,6 +145,12 @@ static void answer_denials(void *arg)
 	}
 }
 
+static void answer_meanwhile(void *arg)
+{
+	answer_denials(arg);
+	still_meanwhile(arg);
+}
+
 /* Its time stands still from now on. */
 static void paused(struct serve *s, uint64_t now, const char *reason)
 {
@@ -177,7 +184,7 @@ int serve_snapshot(struct serve *s, const struct snap *into, unsigned flags, str
 
 	if (s->state != SUP_RUNNING && s->state != SUP_PAUSED)
 		return err_say(e, EAGAIN, "it is not running yet");
-	r = box_snapshot(s->box, into, flags, answer_denials, s, e);
+	r = box_snapshot(s->box, into, flags, answer_meanwhile, s, e);
 	if (r < 0)
 		return r;
 	flight_note(&s->flight, "snapshot", "in %llu ms",

@@ -3,8 +3,8 @@
  * sup/serve_ctl.c - requests that a supervisor answers itself.
  *
  * Owns:  the table of them, and the defaults of processes.
- * Rules: each gets exactly one final frame, at once. What the kernel refuses is an ERROR with the
- *        kernel's errno and changes nothing that was not told.
+ * Rules: each gets exactly one final frame, at once (SNAPSHOT: when it is done). What the kernel
+ *        refuses is an ERROR with the kernel's errno and changes nothing that was not told.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -185,15 +185,13 @@ static int change_limits(struct serve *s, const struct ctl_fields *v, struct err
 		.cpu_milli = (uint32_t)ctl_num(v, TAG_CPU_MILLI, 0),
 		.cpu_weight = (uint32_t)ctl_num(v, TAG_CPU_WEIGHT, 0),
 	};
-	int r = 0;
+	int r;
 
 	if (ctl_num(v, TAG_DISK, 0))
 		return err_say(e, EOPNOTSUPP, "the disk limit cannot change while it runs");
-	if ((want.memory_bytes && want.memory_bytes < 1 << 20) || (want.pids && want.pids < 2) ||
-		(want.cpu_milli && want.cpu_milli < 10) || want.cpu_weight > 10000)
-		return err_say(e, EINVAL,
-			"limits: 1M of memory, 2 processes, 0.01 CPUs at least, a weight up to "
-			"10000");
+	r = sup_limits_check(&want, e);
+	if (r < 0)
+		return r;
 	if (want.memory_bytes || want.pids || want.cpu_milli || want.cpu_weight)
 		r = box_set_limits(s->box, &want, e);
 	if (r < 0)
@@ -255,9 +253,14 @@ static int on_snapshot(
 	struct snap into = { state, memory, disk };
 
 	(void)v;
+	(void)e;
 	if (state < 0 || memory < 0 || disk < 0)
 		return -EPROTO;
-	return serve_snapshot(s, &into, f->flags, e);
+	take_fd(&state);
+	take_fd(&memory);
+	take_fd(&disk);
+	still_ask(s, f, &into);
+	return 1;
 }
 
 static int on_resume(
@@ -358,7 +361,7 @@ static int on_started(
 	return 1;
 }
 
-/* Both answer in their own time. */
+/* These answer in their own time. */
 static int on_attach(
 	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
 {

@@ -58,6 +58,7 @@ struct proc {
 	uint32_t agent_stream; /* 0: it has ended */
 	uint32_t pid;          /* 0: not told yet */
 	bool pty, stdin_open, exited, told;
+	bool inherited; /* a copy has it from its original */
 	struct proto_exit exit;
 	uint64_t exit_ns, kill_ns;
 	uint64_t told_ns;   /* when its end was told last */
@@ -98,6 +99,17 @@ struct defaults {
 	void *room;
 };
 
+/* A SNAPSHOT that is to be carried out: serve_still.c. */
+struct later;
+struct still {
+	bool asked;
+	uint16_t flags;
+	uint32_t stream;
+	struct snap files;          /* ours */
+	struct later *first, *last; /* frames that wait for its end */
+	size_t bytes;
+};
+
 struct serve {
 	/* What is so. */
 	bool link_broken;         /* an answer is missing: only a new connection is honest */
@@ -119,6 +131,7 @@ struct serve {
 	size_t stall_waiting;
 	struct call *calls[SUP_CALLS_MAX + 1];
 	struct parts parts;
+	struct still still;
 
 	/* The sandbox. */
 	struct box *box;
@@ -169,6 +182,9 @@ void link_accept(struct serve *s);
 void link_take(struct serve *s, int fd); /* a new daemon: the old one is hung up on */
 void link_hang_up(struct serve *s);
 void link_receive(struct serve *s);
+/* A frame of the daemon: now, or kept until the sandbox does not stand still any more. */
+int link_frame(void *arg, const struct frame *f); /* @arg is the struct serve */
+int link_handle(struct serve *s, const struct frame *f);
 bool link_is_full(const struct serve *s); /* so much waits for it that nothing more is read */
 void link_status_send(struct serve *s);
 void link_ok(struct serve *s, uint32_t stream);
@@ -183,10 +199,24 @@ int defaults_set(struct defaults *d, const char *const *env, const char *user, c
 void defaults_done(struct defaults *d);
 void put_limits(struct msg *m, const struct plan_limits *l);
 
+/* serve_still.c */
+bool still_waits(const struct serve *s, const struct frame *f); /* not now: keep it */
+int still_keep(struct serve *s, const struct frame *f);         /* until later */
+/* SNAPSHOT into @files (taken): carried out and answered by still_work(). */
+void still_ask(struct serve *s, const struct frame *f, const struct snap *files);
+void still_work(struct serve *s); /* never out of a frame */
+void still_meanwhile(struct serve *s);
+void still_drop(struct serve *s); /* whoever sent what waits is gone */
+
 /* serve_start.c */
 int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size_t len);
 
+/* serve_adopt.c */
+void proc_adopt(struct serve *s); /* the next process that a copy has from its original */
+void proc_adopted(struct serve *s, struct proc *p, const struct proto_event *ev);
+
 /* serve_proc.c */
+void proc_add(struct serve *s, struct proc *p); /* a new one, zeroed, into the list */
 void proc_free(struct serve *s, struct proc *p);
 /* @c receives its output from byte @from on. */
 void proc_add_output(struct proc *p, struct call *c, uint64_t from, uint32_t window);

@@ -143,6 +143,7 @@ void link_hang_up(struct serve *s)
 		return;
 	ctl_done(&s->link);
 	parts_done(s);
+	still_drop(s);
 	s->link_broken = s->held = false;
 	s->stall_ns = 0;
 	proc_link_lost(s);
@@ -271,9 +272,8 @@ static int on_request(struct serve *s, const struct frame *f)
 	return r;
 }
 
-static int on_frame(void *arg, const struct frame *f)
+int link_handle(struct serve *s, const struct frame *f)
 {
-	struct serve *s = arg;
 	struct call *c;
 
 	if (!f->stream || f->stream > SUP_CALLS_MAX)
@@ -294,10 +294,18 @@ static int on_frame(void *arg, const struct frame *f)
 	}
 }
 
+int link_frame(void *arg, const struct frame *f)
+{
+	struct serve *s = arg;
+
+	return still_waits(s, f) ? still_keep(s, f) : link_handle(s, f);
+}
+
 void link_receive(struct serve *s)
 {
-	int r = ctl_receive(&s->link, TURNS, on_frame, s);
+	int r = ctl_receive(&s->link, TURNS, link_frame, s);
 
+	still_work(s);
 	if (r == 0)
 		return;
 	if (r != -ENOTCONN) {

@@ -577,6 +577,109 @@ static void test_a_snapshot(void **state)
 		close(fds[i]);
 }
 
+/* A copy asks for what its original had started, one by one; it is then like any other process. */
+static void test_processes_of_the_original(void **state)
+{
+	static const char cmdline[] = "python3\0\033server.py";
+	struct stage *t = *state;
+	uint8_t buf[128];
+	struct msg m;
+	size_t n;
+
+	proc_adopt(t->s);
+	settle(t);
+	assert_int_equal(t->to_agent.type, PROTO_ADOPT);
+	msg_begin(&m, buf, sizeof(buf), PROTO_OPENED, 0, 1);
+	msg_u32(&m, TAG_PID, 42);
+	msg_bytes(&m, TAG_CMDLINE, cmdline, sizeof(cmdline));
+	from_agent(t, PROTO_OPENED, OPENED_STDIN, 1, buf + FRAME_HEAD, m.len - FRAME_HEAD);
+	assert_int_equal(t->to_agent.type, PROTO_ADOPT);
+	assert_int_equal(t->to_agent.stream, 2);
+	agent_number_of(t, PROTO_ERROR, 2, TAG_ERRNO, ESRCH);
+	assert_false(t->s->killed);
+	assert_int_equal(t->s->running, 1);
+	assert_int_equal(t->s->procs->pid, 42);
+	assert_true(t->s->procs->stdin_open && !t->s->procs->pty);
+	assert_non_null(memmem(t->s->procs->config, t->s->procs->config_len, "?server.py", 11));
+	ask(t, PROTO_STARTED, 0, 3);
+	assert_int_equal(t->to_daemon.type, PROTO_OK);
+	n = number(buf, TAG_PID, 42, false);
+	from_daemon(t, PROTO_ATTACH, 0, 4, buf, n);
+	assert_int_equal(t->to_daemon.type, PROTO_OPENED);
+	from_agent(t, PROTO_DATA, 0, 1, "hi", 2);
+	assert_int_equal(t->data, 2);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+	assert_int_equal(t->to_daemon.type, PROTO_EXIT);
+}
+
+/* A tier that takes its time; what the daemon says meanwhile. */
+static struct stage *slow;
+static bool stops;
+
+static void say(uint16_t type, uint32_t stream)
+{
+	uint8_t buf[64];
+	struct msg m;
+
+	msg_begin(&m, buf, sizeof(buf), type, 0, stream);
+	if (type == PROTO_START)
+		msg_text(&m, TAG_ARG, "sh");
+	assert_int_equal(ctl_put_msg(&slow->daemon, &m), 0);
+}
+
+static int slow_snapshot(struct box *box, const struct snap *into, unsigned flags,
+	void (*meanwhile)(void *arg), void *arg, struct err *e)
+{
+	(void)box;
+	(void)into;
+	(void)flags;
+	slow->finals = 0;
+	say(PROTO_START, 2);
+	say(PROTO_STARTED, 3);
+	say(PROTO_USAGE, 4);
+	say(PROTO_CANCEL, 2);
+	if (stops)
+		say(PROTO_STOP, 5);
+	ctl_flush(&slow->daemon);
+	meanwhile(arg);
+	ctl_receive(&slow->daemon, 8, hear_daemon, slow);
+	ctl_receive(&slow->agent, 8, hear_agent, slow);
+	/* Answered: the list, the usage, and a stop; for the agent nothing. */
+	assert_int_equal(slow->finals, stops ? 3 : 2);
+	assert_int_equal(slow->to_agent.type, 0);
+	assert_int_equal(slow->s->killed, stops);
+	return stops ? err_say(e, ESRCH, "it is over") : 0;
+}
+
+static const struct tier_ops slowly = {
+	.name = "slowly", .what = "snapshots", .kill = no_kill, .snapshot = slow_snapshot
+};
+
+static void test_meanwhile(void **state)
+{
+	struct stage *t = *state;
+	const int fds[] = { memfd_create("s", 0), memfd_create("m", 0), memfd_create("d", 0) };
+
+	slow = t;
+	t->box.ops = &slowly;
+	stops = false;
+	ask_snapshot(t, 0, fds, 3);
+	/* The snapshot itself, and the START that was taken back while it waited. */
+	assert_int_equal(t->finals, 4);
+	assert_int_equal(t->to_agent.type, PROTO_START);
+	assert_null(t->s->calls[2]);
+	assert_int_equal(t->s->running, 1); /* a process belongs to the sandbox */
+	assert_false(t->s->still.asked || t->s->still.first || t->s->still.bytes);
+	/* Killed in the middle: the rest of what was said is nobody's. */
+	t->to_agent.type = 0;
+	stops = true;
+	ask_snapshot(t, 0, fds, 3);
+	assert_int_equal(t->last_errno, ESRCH);
+	assert_int_equal(t->to_agent.type, 0);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
@@ -591,6 +694,8 @@ int main(void)
 		TEST(test_forgetting_exits),
 		TEST(test_files_that_stay_inside),
 		TEST(test_a_snapshot),
+		TEST(test_meanwhile),
+		TEST(test_processes_of_the_original),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

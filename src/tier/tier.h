@@ -138,7 +138,8 @@ int box_resume(struct box *box, struct err *e);
  * inside runs while it is written; it runs on after, unless SNAP_STAY: then it is paused. On
  * failure it is as it was, and the files are worth nothing. A plan with ->from starts from the
  * files, any number of times; each such sandbox has an identity of its own before anything inside
- * runs.
+ * runs. @meanwhile is called while it waits and between parts; it may kill the box, which is then a
+ * failure like any other.
  */
 enum { SNAP_DIFF = 1, SNAP_STAY = 2 };
 int box_snapshot(struct box *box, const struct snap *into, unsigned flags,

@@ -83,6 +83,8 @@ void wire_server_stats(const struct wire_server *s, struct wire_stats *ret);
  */
 int wire_tls_create(const char *cert, const char *key, struct wire_tls **ret, struct err *e);
 int wire_tls_reload(struct wire_tls *t, struct err *e);
+/* What clients will not like about the certificate: "has expired"; NULL: nothing. */
+const char *wire_tls_trouble(const struct wire_tls *t);
 void wire_tls_destroy(struct wire_tls *t);
 
 /* ---- the request ---- */

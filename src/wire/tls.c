@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/own.h"
 #include "wire/impl.h"
@@ -46,6 +48,40 @@ static int fail(struct err *e, const char *what, const char *file)
 	return err_say(e, EINVAL, "%s '%s': %s", what, file, why);
 }
 
+/* Nobody sits in front of a daemon: a key with a pass phrase is refused, and nobody is asked. */
+static int on_phrase(char *buf, int size, int writing, void *encrypted)
+{
+	(void)buf;
+	(void)size;
+	(void)writing;
+	*(bool *)encrypted = true;
+	return -1;
+}
+
+static int key_load(SSL_CTX *ctx, const char *key, struct err *e)
+{
+	bool encrypted = false, ok;
+
+	SSL_CTX_set_default_passwd_cb(ctx, on_phrase);
+	SSL_CTX_set_default_passwd_cb_userdata(ctx, &encrypted);
+	ok = SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) == 1;
+	SSL_CTX_set_default_passwd_cb_userdata(ctx, NULL);
+	/* One of another kind is loaded beside the certificate, and found out only here. */
+	if (ok && SSL_CTX_check_private_key(ctx) == 1)
+		return 0;
+	if (encrypted) {
+		ERR_clear_error();
+		return err_say(e, EINVAL,
+			"private key '%s' has a pass phrase: give one without (openssl pkey)", key);
+	}
+	if (ok || ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH) {
+		ERR_clear_error();
+		return err_say(
+			e, EINVAL, "private key '%s' does not belong to the certificate", key);
+	}
+	return fail(e, "reading private key", key);
+}
+
 static void context_settings(SSL_CTX *ctx)
 {
 	SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
@@ -66,12 +102,14 @@ static int context_load(const char *cert, const char *key, SSL_CTX **ret, struct
 	if (!ctx)
 		return err_set(e, ENOMEM, "making a TLS context");
 	context_settings(ctx);
-	if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
+	if (access(cert, R_OK) < 0)
+		r = err_set(e, errno, "reading certificate '%s'", cert);
+	else if (access(key, R_OK) < 0)
+		r = err_set(e, errno, "reading private key '%s'", key);
+	else if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1)
 		r = fail(e, "reading certificate", cert);
-	else if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1)
-		r = fail(e, "reading private key", key);
-	else if (SSL_CTX_check_private_key(ctx) != 1)
-		r = fail(e, "private key does not belong to the certificate", key);
+	else
+		r = key_load(ctx, key, e);
 	if (r < 0)
 		SSL_CTX_free(ctx);
 	else
@@ -110,6 +148,17 @@ int wire_tls_reload(struct wire_tls *t, struct err *e)
 	SSL_CTX_free(t->ctx);
 	t->ctx = ctx;
 	return 0;
+}
+
+const char *wire_tls_trouble(const struct wire_tls *t)
+{
+	const X509 *x = SSL_CTX_get0_certificate(t->ctx);
+
+	if (x && X509_cmp_current_time(X509_get0_notAfter(x)) < 0)
+		return "has expired";
+	if (x && X509_cmp_current_time(X509_get0_notBefore(x)) > 0)
+		return "is not valid yet";
+	return NULL;
 }
 
 void wire_tls_destroy(struct wire_tls *t)

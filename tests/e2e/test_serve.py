@@ -130,6 +130,37 @@ def test_reload(ward, serve, tmp_path):
     d.process.send_signal(signal.SIGHUP)
     until(lambda: "lvl=error at=daemon.reload" in d.text(), "the complaint")
     assert d.request("POST", "/v2/sandboxes", {"templateID": "mine"})[0] == 429
+    # What needs another start says so.
+    toml.write_text('[serve]\ntls_cert = "/c"\ntls_key = "/k"\n')
+    d.process.send_signal(signal.SIGHUP)
+    until(lambda: "tls_key change with the next start" in d.text(), "the word about the next start")
+
+
+def test_a_pool_follows_ward_toml(ward, serve, tmp_path):
+    """What waits was made as ward.toml was; nobody gets it who would get something else now."""
+    toml = tmp_path / "ward.toml"
+    toml.write_text('[sandbox]\nnet = "loopback"\n')
+    d = serve("--config", toml).ready()
+    d.make_key()
+    assert ward("pool", "set", "base", "--min", "1").returncode == 0
+
+    def waiting():
+        with sqlite3.connect(ward.state / "ward.db") as db:
+            ready = [row[0] for row in db.execute("SELECT id FROM sandboxes WHERE tenant = '' AND reason LIKE '%waits in the pool'")]
+        return ready and ready[0]
+    first = until(waiting, "one that waits")
+    toml.write_text('[sandbox]\nnet = "none"\n')
+    d.process.send_signal(signal.SIGHUP)
+    second = until(lambda: waiting() not in (first, []) and waiting(), "another one")
+    # The same between two daemons.
+    d.process.kill()
+    d.process.wait()
+    toml.write_text('[sandbox]\nnet = "none"\nmemory = "64M"\n')
+    d = serve("--config", toml).ready()
+    d.make_key("another")
+    third = until(lambda: waiting() not in (first, second, []) and waiting(), "a third one")
+    assert d.create() == third
+    assert ward("pool", "rm", "base").returncode == 0
 
 
 def test_check(ward, tmp_path):
@@ -138,7 +169,8 @@ def test_check(ward, tmp_path):
     done = ward("serve", "--check", "--config", toml)
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
     for text, says in (("[sandbox]\nmemry = 1\n", "ward.toml:2: 'memry'"), ("[mounts]\nroots = [\"/nowhere\"]\n", "/nowhere"),
-                       ("[serve]\ntls_cert = \"/no\"\ntls_key = \"/no\"\n", "/no"), ("[serve]\nlisten = \"x:y\"\n", "HOST:PORT")):
+                       ("[serve]\ntls_cert = \"/no\"\ntls_key = \"/no\"\n", "'/no': No such file"), ("[serve]\nlisten = \"x:y\"\n", "HOST:PORT"),
+                       ("[serve]\nlisten = [\"127.0.0.1:7\", \"127.0.0.1:7\"]\n", "twice"), ("[serve]\ndomain = \"a b\"\n", "NAME[:PORT]")):
         toml.write_text(text)
         one_line(ward("serve", "--check", "--config", toml), says)
     one_line(ward("serve", "--check", "--config", tmp_path / "none"), "none")
@@ -146,6 +178,25 @@ def test_check(ward, tmp_path):
     one_line(ward("serve", "--sideways"), "--sideways")
     one_line(ward("serve", "--log", "loud", "--check"), "loud")
     assert not (ward.state / "ward.db").exists()
+
+
+def test_check_of_certificates(ward, tmp_path):
+    def make(name, *words):
+        subprocess.run(["openssl", "req", "-x509", "-nodes", "-subj", "/CN=x", "-keyout", tmp_path / f"{name}.key", "-out", tmp_path / f"{name}.pem", *words],
+                       check=True, capture_output=True)
+    make("ec", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "9")
+    make("rsa", "-newkey", "rsa:2048", "-days", "9")
+    make("new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-days", "9")
+    (tmp_path / "new.key").rename(tmp_path / "old.key")
+    subprocess.run(["openssl", "x509", "-in", tmp_path / "new.pem", "-signkey", tmp_path / "old.key", "-days", "-1", "-out", tmp_path / "old.pem"], check=True, capture_output=True)
+    subprocess.run(["openssl", "pkey", "-aes128", "-passout", "pass:x", "-in", tmp_path / "ec.key", "-out", tmp_path / "locked.key"], check=True, capture_output=True)
+
+    def check(cert, key):
+        return ward("serve", "--check", "--tls-cert", tmp_path / f"{cert}.pem", "--tls-key", tmp_path / f"{key}.key", stdin=subprocess.DEVNULL)
+    assert check("ec", "ec").stdout == "ok\n"
+    for cert, key, says in (("ec", "rsa", "does not belong"), ("rsa", "ec", "does not belong"), ("ec", "old", "does not belong"), ("old", "old", "has expired"),
+                            ("ec", "locked", "pass phrase"), ("ec", "none", "No such file")):
+        one_line(check(cert, key), says)
 
 
 def test_the_operators_socket(serve):
@@ -207,6 +258,7 @@ def test_pools_from_the_command_line(ward, serve):
     assert ward("pool", "ls", "--json").stdout == "[]\n"
     d = serve().ready()
     d.make_key()
+    one_line(ward("pool", "set", "no/such:one", "--min", "1"), "there is no template 'no/such:one'")
     assert ward("pool", "set", "base", "--min", "1", "--warm-up", "true").returncode == 0
 
     def pool():

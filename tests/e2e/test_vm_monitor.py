@@ -69,6 +69,15 @@ def test_a_guest_runs_behind_the_filter(ward, state, tmp_path, leaks):
     assert "the guest switched itself off" in done.stderr and "console: hi" in done.stderr
 
 
+def test_a_state_directory_with_blanks(ward, state, tmp_path, leaks):
+    blanks = state / "with some  blanks"
+    guest(blanks, SAYS_HI)
+    words = vm(tmp_path / "tem plate")
+    done = ward("--state-dir", blanks, *words, "--", "true")
+    assert "the guest switched itself off" in done.stderr
+    assert len(list((blanks / "images").glob("*.ext4"))) == 1
+
+
 @pytest.fixture
 def monitor(ward, state, tmp_path, leaks):
     """A monitor whose guest runs on and never calls; its first process id, and what ward had open beside."""
@@ -129,6 +138,8 @@ def test_the_monitor_sees_nothing(monitor):
     for name in ["mnt", "net", "ipc", "uts", "pid", "cgroup"]:
         assert os.readlink(f"/proc/{monitor}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"), name
     assert os.listdir(f"/proc/{monitor}/root") == []
+    assert open(f"/proc/{monitor}/environ", "rb").read().strip(b"\0") == b""
+    assert open(f"/proc/{monitor}/cmdline", "rb").read().strip(b"\0") == b"ward-agent"
     assert os.readlink(f"/proc/{monitor}/cwd") == "/"
     mounts = open(f"/proc/{monitor}/mounts").read().splitlines()
     assert len(mounts) == 1 and mounts[0].split()[1] == "/" and "ro" in mounts[0].split()[3].split(",")

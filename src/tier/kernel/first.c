@@ -272,6 +272,8 @@ static int boot_agent(struct kernel *k, struct boot *boot)
 	if (r == 0)
 		r = words_add(&x->argv, fd, strlen(fd));
 	if (r == 0)
+		r = words_add(&x->argv, "fresh", 5);
+	if (r == 0)
 		r = exec_go(t, x);
 	if (x)
 		exec_done(x);

@@ -105,6 +105,7 @@ struct kernel {
 	struct mount *root_mount;
 	struct vfs_state *vfs;
 	unsigned file_count;
+	uint32_t aio_events; /* promised to contexts: sys/aio.c */
 	uint64_t last_anon_ino;
 
 	/* corners of other areas: each set by its own init, NULL until used */
@@ -132,9 +133,10 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	enum kernel_fast fast;
-	struct exec_desk *desk; /* task/exec.h; NULL: not used yet */
-	uint64_t *age;          /* trap/place.h; NULL: nothing is answered in place */
-	bool no_loopback;       /* not even a network of its own */
+	struct exec_desk *desk;  /* task/exec.h; NULL: not used yet */
+	uint64_t *age;           /* trap/answers.h; NULL: nothing is answered in place */
+	struct answers *answers; /* the same */
+	bool no_loopback;        /* not even a network of its own */
 };
 
 void kernel_lock(struct kernel *k);

@@ -9,17 +9,35 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/ckd.h"
+#include "host/host.h"
 #include "tier/kernel/walk.h"
 
 struct walk_ids {
-	struct {
+	struct ids {
 		void **of;
 		uint32_t count, cap;
+		uint32_t *hash; /* numbers by pointer, open addressing; twice @cap */
 	} kind[WALK_KINDS];
 };
 
-enum { WALK_FIRST = 4096, WALK_OBJECTS_MAX = 1 << 20 };
+struct walk_kept {
+	struct {
+		void *p;
+		void (*drop)(void *p);
+	} * all;
+	uint32_t count, cap;
+};
+
+enum { WALK_FIRST = 4096, IDS_FIRST = 64, PAGE = 4096 };
+
+void walk_fail(struct walk *w, int err)
+{
+	if (!w->err)
+		w->err = err;
+}
 
 static bool room(struct walk *w, size_t len)
 {
@@ -54,7 +72,7 @@ static void raw(struct walk *w, void *p, size_t len)
 		return;
 	}
 	if (w->err || w->len - w->at < len) {
-		w->err = w->err ? w->err : -EBADMSG;
+		walk_fail(w, -EBADMSG);
 		memset(p, 0, len);
 		return;
 	}
@@ -64,14 +82,17 @@ static void raw(struct walk *w, void *p, size_t len)
 
 static void tag(struct walk *w, const char *name)
 {
+	const char *full = name;
 	uint16_t h = 7, seen;
 
 	for (; *name; name++)
 		h = (uint16_t)(h * 31 + (unsigned char)*name);
 	seen = h;
+	if (!w->err)
+		w->wrong = full;
 	raw(w, &seen, sizeof(seen));
-	if (seen != h && !w->err)
-		w->err = -EBADMSG;
+	if (seen != h)
+		walk_fail(w, -EBADMSG);
 }
 
 void walk_bytes(struct walk *w, const char *name, void *p, size_t len)
@@ -116,9 +137,27 @@ void walk_bool(struct walk *w, const char *name, bool *v)
 void walk_count(struct walk *w, const char *name, uint32_t *n, uint32_t max)
 {
 	walk_u32(w, name, n);
-	if (w->mode == WALK_LOAD && *n > max) {
-		w->err = w->err ? w->err : -EBADMSG;
+	if (w->mode == WALK_LOAD && (w->err || *n > max)) {
+		walk_fail(w, -EBADMSG);
 		*n = 0;
+	}
+}
+
+void walk_list(struct walk *w, const char *name, uint32_t *n, uint32_t max)
+{
+	walk_count(w, name, n, max);
+	if (w->mode == WALK_LOAD && *n > w->len - w->at) {
+		walk_fail(w, -EBADMSG);
+		*n = 0;
+	}
+}
+
+void walk_time(struct walk *w, const char *name, int64_t *ns)
+{
+	walk_i64(w, name, ns);
+	if (w->mode == WALK_LOAD && (*ns < 0 || (*ns && ckd_add(ns, *ns, w->shift)))) {
+		walk_fail(w, -EBADMSG);
+		*ns = 0;
 	}
 }
 
@@ -131,7 +170,7 @@ void walk_blob(struct walk *w, const char *name, void **p, size_t *len, size_t m
 		*p = NULL;
 		*len = 0;
 		if (w->err || n > max || n > w->len - w->at) {
-			w->err = w->err ? w->err : -EBADMSG;
+			walk_fail(w, -EBADMSG);
 			return;
 		}
 		*p = n ? malloc(n) : NULL;
@@ -152,75 +191,229 @@ void walk_str(struct walk *w, const char *name, char **s)
 	walk_blob(w, name, &p, &len, 1 << 20);
 	if (w->mode == WALK_LOAD) {
 		*s = p;
-		if (len && (*s)[len - 1] != '\0')
-			w->err = w->err ? w->err : -EBADMSG;
+		/* One string, to its end. */
+		if (len && memchr(*s, '\0', len) != *s + len - 1) {
+			walk_fail(w, -EBADMSG);
+			(*s)[len - 1] = '\0';
+		}
 	}
 }
 
-static uint32_t number_of(struct walk *w, enum walk_kind kind, void *p)
+static uint32_t *slot_of(const struct ids *ids, const void *p)
 {
-	struct walk_ids *ids = w->ids;
+	uint32_t mask = ids->cap * 2 - 1;
+	uint32_t at = (uint32_t)(((uintptr_t)p >> 4) * 0x9e3779b97f4a7c15ULL >> 32) & mask;
+
+	while (ids->hash[at] && ids->of[ids->hash[at] - 1] != p)
+		at = (at + 1) & mask;
+	return &ids->hash[at];
+}
+
+static int ids_room(struct ids *ids)
+{
+	uint32_t cap = ids->cap ? ids->cap * 2 : IDS_FIRST;
+	uint32_t *hash;
 	void **of;
 
-	for (uint32_t i = 0; i < ids->kind[kind].count; i++)
-		if (ids->kind[kind].of[i] == p)
-			return i + 1;
-	if (ids->kind[kind].count == ids->kind[kind].cap) {
-		uint32_t cap = ids->kind[kind].cap ? ids->kind[kind].cap * 2 : 64;
-
-		of = realloc(ids->kind[kind].of, cap * sizeof(*of));
-		if (!of) {
-			w->err = -ENOMEM;
-			return 0;
-		}
-		ids->kind[kind].of = of;
-		ids->kind[kind].cap = cap;
-	}
-	ids->kind[kind].of[ids->kind[kind].count] = p;
-	return ++ids->kind[kind].count;
-}
-
-void walk_ref(struct walk *w, const char *name, enum walk_kind kind, void **ref)
-{
-	uint32_t n = w->mode == WALK_SAVE && *ref ? number_of(w, kind, *ref) : 0;
-
-	walk_u32(w, name, &n);
-	if (w->mode == WALK_SAVE)
-		return;
-	*ref = NULL;
-	if (n > w->ids->kind[kind].count)
-		w->err = w->err ? w->err : -EBADMSG;
-	else if (n)
-		*ref = w->ids->kind[kind].of[n - 1];
+	if (ids->count < ids->cap)
+		return 0;
+	of = realloc(ids->of, cap * sizeof(*of));
+	if (of)
+		ids->of = of;
+	hash = of ? calloc(cap * 2, sizeof(*hash)) : NULL;
+	if (!hash)
+		return -ENOMEM;
+	free(ids->hash);
+	ids->hash = hash;
+	ids->cap = cap;
+	for (uint32_t i = 0; i < ids->count; i++)
+		*slot_of(ids, ids->of[i]) = i + 1;
+	return 0;
 }
 
 uint32_t walk_number(struct walk *w, enum walk_kind kind, void *p)
 {
-	return number_of(w, kind, p);
+	struct ids *ids = &w->ids->kind[kind];
+	uint32_t *slot = ids->cap ? slot_of(ids, p) : NULL;
+
+	if (slot && *slot)
+		return *slot;
+	if (ids_room(ids) < 0) {
+		walk_fail(w, -ENOMEM);
+		return 0;
+	}
+	ids->of[ids->count] = p;
+	*slot_of(ids, p) = ++ids->count;
+	return ids->count;
+}
+
+uint32_t walk_count_of(const struct walk *w, enum walk_kind kind)
+{
+	return w->ids->kind[kind].count;
+}
+
+void *walk_get(const struct walk *w, enum walk_kind kind, uint32_t number)
+{
+	const struct ids *ids = &w->ids->kind[kind];
+
+	return number && number <= ids->count ? ids->of[number - 1] : NULL;
+}
+
+bool walk_knows(const struct walk *w, enum walk_kind kind, const void *p)
+{
+	const struct ids *ids = &w->ids->kind[kind];
+
+	return ids->cap && *slot_of(ids, p);
+}
+
+void walk_ref(struct walk *w, const char *name, enum walk_kind kind, void **ref)
+{
+	const struct ids *ids = &w->ids->kind[kind];
+	uint32_t n = 0;
+
+	if (w->mode == WALK_SAVE && *ref) {
+		n = ids->cap ? *slot_of(ids, *ref) : 0;
+		if (!n) {
+			if (!w->err)
+				w->wrong = name;
+			walk_fail(w, -ENOLINK); /* somebody was not walked */
+		}
+	}
+	walk_u32(w, name, &n);
+	if (w->mode == WALK_SAVE)
+		return;
+	*ref = w->err ? NULL : walk_get(w, kind, n);
+	if (n && !*ref)
+		walk_fail(w, -EBADMSG);
+}
+
+void walk_need(struct walk *w, const char *name, enum walk_kind kind, void **ref)
+{
+	walk_ref(w, name, kind, ref);
+	if (!*ref)
+		walk_fail(w, -EBADMSG);
+}
+
+void walk_keep(struct walk *w, void *p, void (*drop)(void *p))
+{
+	struct walk_kept *k = w->kept;
+
+	if (k->count == k->cap) {
+		uint32_t cap = k->cap ? k->cap * 2 : IDS_FIRST;
+		void *all = realloc(k->all, cap * sizeof(k->all[0]));
+
+		if (!all) {
+			walk_fail(w, -ENOMEM);
+			drop(p);
+			return;
+		}
+		k->all = all;
+		k->cap = cap;
+	}
+	k->all[k->count].p = p;
+	k->all[k->count++].drop = drop;
+}
+
+static bool is_zero(const unsigned char *p, size_t len)
+{
+	return len == 0 || (p[0] == 0 && memcmp(p, p + 1, len - 1) == 0);
+}
+
+static void sparse_save(struct walk *w, int fd, uint64_t len)
+{
+	unsigned char page[PAGE];
+	uint64_t end = UINT64_MAX;
+	off_t at = 0;
+
+	while (!w->err && (uint64_t)at < len && (at = lseek(fd, at, SEEK_DATA)) >= 0 &&
+		(uint64_t)at < len) {
+		uint64_t from = (uint64_t)at & ~(uint64_t)(PAGE - 1);
+		size_t want = len - from < PAGE ? (size_t)(len - from) : PAGE;
+		ssize_t n = host_pread(fd, page, want, (int64_t)from);
+
+		if (n < 0) {
+			walk_fail(w, (int)n);
+			return;
+		}
+		memset(page + n, 0, sizeof(page) - (size_t)n);
+		if (!is_zero(page, sizeof(page))) {
+			walk_u64(w, "from", &from);
+			walk_bytes(w, "page", page, sizeof(page));
+		}
+		at = (off_t)(from + PAGE);
+	}
+	walk_u64(w, "from", &end);
+}
+
+void walk_sparse(struct walk *w, const char *name, int fd, uint64_t len)
+{
+	unsigned char page[PAGE];
+	uint64_t from = 0;
+
+	walk_u64(w, name, &len);
+	if (w->mode == WALK_SAVE) {
+		sparse_save(w, fd, len);
+		return;
+	}
+	if (!w->err && (len > INT64_MAX || ftruncate(fd, (off_t)len) < 0))
+		walk_fail(w, len > INT64_MAX ? -EBADMSG : -errno);
+	while (!w->err) {
+		walk_u64(w, "from", &from);
+		if (w->err || from == UINT64_MAX)
+			return;
+		walk_bytes(w, "page", page, sizeof(page));
+		if (from % PAGE || from >= len)
+			walk_fail(w, -EBADMSG);
+		if (!w->err) {
+			size_t n = len - from < PAGE ? (size_t)(len - from) : PAGE;
+			ssize_t r = host_pwrite(fd, page, n, (int64_t)from);
+
+			if (r < (ssize_t)n)
+				walk_fail(w, r < 0 ? (int)r : -ENOSPC);
+		}
+	}
+}
+
+static int begin(struct walk *w, enum walk_mode mode)
+{
+	memset(w, 0, sizeof(*w));
+	w->mode = mode;
+	w->ids = calloc(1, sizeof(*w->ids));
+	w->kept = calloc(1, sizeof(*w->kept));
+	if (w->ids && w->kept)
+		return 0;
+	walk_done(w);
+	return -ENOMEM;
 }
 
 int walk_save_begin(struct walk *w)
 {
-	memset(w, 0, sizeof(*w));
-	w->mode = WALK_SAVE;
-	w->ids = calloc(1, sizeof(*w->ids));
-	return w->ids ? 0 : -ENOMEM;
+	return begin(w, WALK_SAVE);
 }
 
 int walk_load_begin(struct walk *w, const void *buf, size_t len)
 {
-	memset(w, 0, sizeof(*w));
-	w->mode = WALK_LOAD;
+	int r = begin(w, WALK_LOAD);
+
 	w->buf = (unsigned char *)(uintptr_t)buf;
 	w->len = len;
-	w->ids = calloc(1, sizeof(*w->ids));
-	return w->ids ? 0 : -ENOMEM;
+	return r;
 }
 
 void walk_done(struct walk *w)
 {
-	for (int i = 0; w->ids && i < WALK_KINDS; i++)
+	while (w->kept && w->kept->count) {
+		uint32_t i = --w->kept->count;
+
+		w->kept->all[i].drop(w->kept->all[i].p);
+	}
+	if (w->kept)
+		free(w->kept->all);
+	free(w->kept);
+	for (int i = 0; w->ids && i < WALK_KINDS; i++) {
 		free(w->ids->kind[i].of);
+		free(w->ids->kind[i].hash);
+	}
 	free(w->ids);
 	if (w->mode == WALK_SAVE)
 		free(w->buf);

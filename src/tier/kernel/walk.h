@@ -36,19 +36,32 @@ enum walk_kind {
 	WALK_SESSION,
 	WALK_SOCK,
 	WALK_TTY,
-	WALK_TIMER,
+	WALK_MM,
+	WALK_PIPE,
+	WALK_SUPER,
 	WALK_IPC,
 	WALK_KINDS
+};
+
+/* What is pointed at from outside the tables that a walk goes through by itself; saving only. */
+struct walk_wanted {
+	struct inode **inodes;
+	struct dentry **dentries;
+	struct cred **creds;
+	uint32_t inode_count, dentry_count, cred_count;
 };
 
 struct walk {
 	enum walk_mode mode;
 	unsigned char *buf;
 	size_t len, cap, at;
-	int err; /* first error; later calls do nothing */
-	unsigned depth;
-	/* An object's number, given on first sight; and back. Set by whoever starts the walk. */
+	int err;           /* first error; later calls do nothing */
+	const char *wrong; /* the field at which it came, for messages */
+	bool contents;     /* with the bytes of files that have no other place */
+	int64_t shift;     /* loading: what the clock has moved on since, ns */
+	const struct walk_wanted *wanted;
 	struct walk_ids *ids;
+	struct walk_kept *kept;
 };
 
 void walk_u8(struct walk *w, const char *name, uint8_t *v);
@@ -63,12 +76,29 @@ void walk_blob(struct walk *w, const char *name, void **p, size_t *len, size_t m
 void walk_str(struct walk *w, const char *name, char **s); /* heap string, may be NULL */
 /* The number of elements of a list that follows; loading checks it against @max. */
 void walk_count(struct walk *w, const char *name, uint32_t *n, uint32_t max);
+/* The same, where each element is bytes of the walk too: there cannot be more than are left. */
+void walk_list(struct walk *w, const char *name, uint32_t *n, uint32_t max);
+/* CLOCK_MONOTONIC in ns; 0 stays 0. */
+void walk_time(struct walk *w, const char *name, int64_t *ns);
+/* An object that has its number. Loading: borrowed from the walk, NULL where it was. */
 void walk_ref(struct walk *w, const char *name, enum walk_kind kind, void **ref);
+/* The same for one that must be there. */
+void walk_need(struct walk *w, const char *name, enum walk_kind kind, void **ref);
 
 int walk_save_begin(struct walk *w);
 int walk_load_begin(struct walk *w, const void *buf, size_t len); /* borrows @buf */
-/* Gives @p the next number of its kind; when loading, call it in the same order as in saving. */
+/* Gives @p the next number of its kind, if it has none; when loading, call it in the same order as
+ * in saving. The number. */
 uint32_t walk_number(struct walk *w, enum walk_kind kind, void *p);
-void walk_done(struct walk *w);
+uint32_t walk_count_of(const struct walk *w, enum walk_kind kind);
+void *walk_get(const struct walk *w, enum walk_kind kind, uint32_t number); /* NULL: none */
+bool walk_knows(const struct walk *w, enum walk_kind kind, const void *p);
+/* Loading: @drop(@p) when the walk is over, also after an error. What has a number is held like
+ * this, so that no reference leads to something that is gone. */
+void walk_keep(struct walk *w, void *p, void (*drop)(void *p));
+void walk_fail(struct walk *w, int err); /* the first one stays */
+/* @len bytes of the host file @fd, holes left out. Loading: the file is empty. */
+void walk_sparse(struct walk *w, const char *name, int fd, uint64_t len);
+void walk_done(struct walk *w); /* before the kernel that was loaded into */
 
 #endif

@@ -159,8 +159,8 @@ static void limit_disk(struct monitor *m, struct block *b)
 	const struct order *o = &m->order;
 	struct err e = { 0 };
 
-	if (o->io_bytes_s || o->io_ops_s)
-		must(m, block_limit(b, o->io_bytes_s, o->io_ops_s, &m->machine.events, &e), &e);
+	if (o->io_rate[0])
+		must(m, block_limit(b, o->io_rate[0], o->io_rate[1], &m->machine.events, &e), &e);
 }
 
 /* After the root, so that theirs are the later names; ward-init goes by the ids. */
@@ -191,8 +191,8 @@ static void add_card(struct monitor *m)
 		net_init(&m->net, o->fds[ORDER_TAP], mac, &m->machine.events, &m->machine.mem,
 			machine_raise, next_place(m), &e),
 		&e);
-	if (o->net_bytes_s || o->net_frames_s)
-		must(m, net_limit(&m->net, o->net_bytes_s, o->net_frames_s, &e), &e);
+	if (o->net_rate[0])
+		must(m, net_limit(&m->net, o->net_rate[0], o->net_rate[1], &e), &e);
 	add_device(m, &m->net.dev);
 }
 

@@ -51,10 +51,8 @@ int order_fill(struct vmbox *v, struct err *e)
 	struct order *o = &v->order;
 
 	memcpy(o->id, plan->id, sizeof(o->id));
-	o->io_bytes_s = plan->limits.io_bytes_s;
-	o->io_ops_s = plan->limits.io_ops_s;
-	o->net_bytes_s = plan->limits.net_bytes_s;
-	o->net_frames_s = plan->limits.net_frames_s;
+	memcpy(o->io_rate, plan->limits.io_rate, sizeof(o->io_rate));
+	memcpy(o->net_rate, plan->limits.net_rate, sizeof(o->net_rate));
 	o->boot_ms = plan->limits.boot_ms;
 	if (v->state) {
 		o->memory_bytes = v->from.memory_bytes;

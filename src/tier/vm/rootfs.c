@@ -105,15 +105,15 @@ static int assemble(const void *arg, const char *at)
 static void exec_make(const char *at, const char *image)
 {
 	static const char script[] =
-		"set -e; kb=$(du -xsk --apparent-size \"$1\" $(for d in usr opt bin sbin lib lib32 "
-		"lib64 libx32 dir file; do if [ -e \"$1/$d\" ] && [ ! -L \"$1/$d\" ]; then echo "
-		"\"$1/$d\"; "
-		"fi; done) | awk '{s+=$1} END {print s}'); "
-		"[ \"$kb\" -le \"$3\" ] || exit 3; n=$(find \"$1\" | wc -l); "
-		"truncate -s $(( (kb * 5 / 4 + n * 2 + 65536) * 1024 )) \"$2\"; "
+		"set -e; at=$1; image=$2; most=$3; set -- \"$at\"; "
+		"for d in usr opt bin sbin lib lib32 lib64 libx32 dir file; do "
+		"if [ -e \"$at/$d\" ] && [ ! -L \"$at/$d\" ]; then set -- \"$@\" \"$at/$d\"; "
+		"fi; done; kb=$(du -xsk --apparent-size \"$@\" | awk '{s+=$1} END {print s}'); "
+		"[ \"$kb\" -le \"$most\" ] || exit 3; n=$(find \"$at\" | wc -l); "
+		"truncate -s $(( (kb * 5 / 4 + n * 2 + 65536) * 1024 )) \"$image\"; "
 		"exec mkfs.ext4 -q -F -m 0 -O ^has_journal,^resize_inode -N $(( n + n / 8 + 4096 "
 		")) "
-		"-E lazy_itable_init=0 -d \"$1\" \"$2\"";
+		"-E lazy_itable_init=0 -d \"$at\" \"$image\"";
 
 	char most[24];
 

@@ -40,7 +40,7 @@ enum order_fd {
 
 /* And what it is told, all of it ward's own word. */
 struct order {
-	uint64_t memory_bytes, io_bytes_s, io_ops_s, net_bytes_s, net_frames_s, boot_ms;
+	uint64_t memory_bytes, io_rate[2], net_rate[2], boot_ms;
 	uint64_t state_bytes; /* 0: it boots */
 	uint32_t
 		touched; /* runs of pages that it needs first, if known; they come with the state */

@@ -22,7 +22,6 @@
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/kernel.h"
-#include "tier/kernel/trap/place.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -215,7 +214,6 @@ int pts_add(struct kernel *k, unsigned n, uint32_t uid, uint32_t gid, uint32_t m
 	if (!k->vfs || !k->vfs->pts)
 		return 0; /* a terminal without a name: only through its descriptors */
 	str_fmt(name, sizeof(name), "%u", n);
-	place_change(k); /* the call was an open, or a close */
 	d = tree_child(k->vfs->pts, name, S_IFCHR | mode, makedev(PTS, n));
 	if (!d)
 		return -ENOMEM;
@@ -233,7 +231,6 @@ void pts_remove(struct kernel *k, unsigned n)
 	d = k->vfs && k->vfs->pts ? dentry_find(k->vfs->pts, name, strlen(name)) : NULL;
 	if (!d)
 		return;
-	place_change(k);
 	if (d->inode) {
 		d->inode->nlink = 0;
 		dentry_delete(d);

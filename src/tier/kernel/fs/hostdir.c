@@ -584,6 +584,7 @@ static const struct file_ops host_dir_ops = {
 	.name = "directory",
 	.iterate = iterate,
 	.release = dir_release,
+	.walk = listing_walk,
 };
 
 static const struct inode_ops host_ops = {

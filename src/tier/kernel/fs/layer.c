@@ -305,30 +305,45 @@ int layer_root(struct super *sb, struct inode *i)
 	return 0;
 }
 
-int layer_restore(struct inode *i, char *lower)
+static int stat_lower(struct super *sb, uint32_t layer, const char *lower, struct stat *ret)
 {
-	struct node *n = node_of(i);
-	struct tree *t = tree_of(i);
-	struct inode **b;
-	struct stat st;
-	int fd;
+	struct tree *t = sb->priv;
+	int fd, r;
 
-	if (n->layer >= t->layer_count || lower[0] == '\0')
+	if (layer >= t->layer_count || lower[0] == '\0')
 		return -EBADMSG;
-	fd = host_openat2(t->layers[n->layer].fd, lower, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
+	fd = host_openat2(t->layers[layer].fd, lower, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0,
 		RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
 	if (fd < 0)
 		return fd;
-	if (fstat(fd, &st) < 0)
-		st.st_ino = 0;
+	r = fstat(fd, ret) < 0 ? -errno : 0;
 	close(fd);
-	if (!st.st_ino || find_lower(t, n->layer, &st))
+	return r;
+}
+
+struct inode *layer_find(struct super *sb, uint32_t layer, const char *lower)
+{
+	struct stat st;
+
+	return stat_lower(sb, layer, lower, &st) < 0 ? NULL : find_lower(sb->priv, layer, &st);
+}
+
+int layer_restore(struct inode *i, uint32_t layer, char *lower)
+{
+	struct node *n = node_of(i);
+	struct inode **b;
+	struct stat st;
+	int r = stat_lower(i->sb, layer, lower, &st);
+
+	if (r < 0)
+		return r;
+	if (find_lower(tree_of(i), layer, &st))
 		return -EBADMSG;
 	n->lower = lower;
+	n->layer = layer;
 	n->host_dev = st.st_dev;
 	n->host_ino = st.st_ino;
-	n->dirty = true;
-	b = bucket(t, n->layer, st.st_dev, st.st_ino);
+	b = bucket(tree_of(i), layer, st.st_dev, st.st_ino);
 	i->hash_next = *b;
 	*b = i;
 	return 0;

@@ -12,6 +12,7 @@
 #include "tier/kernel/fs/listing.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/limits.h"
+#include "tier/kernel/walk.h"
 
 struct entry {
 	uint64_t ino;
@@ -138,4 +139,59 @@ int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit)
 		l->at_off += sizeof(*e) + e->len;
 	}
 	return 0;
+}
+
+static void entry_load(struct listing *l, struct walk *w)
+{
+	char *name = NULL;
+	uint64_t ino = 0;
+	uint8_t type = 0;
+
+	walk_str(w, "name", &name);
+	walk_u64(w, "ino", &ino);
+	walk_u8(w, "type", &type);
+	if (!w->err && (!name || strlen(name) > UINT16_MAX))
+		walk_fail(w, -EBADMSG);
+	if (!w->err)
+		walk_fail(w, listing_add(l, name, strlen(name), ino, type));
+	free(name);
+}
+
+static void entry_save(struct entry *e, struct walk *w)
+{
+	uint64_t ino = e->ino;
+	char *name = strndup(e->name, e->len);
+
+	if (!name)
+		walk_fail(w, -ENOMEM);
+	walk_str(w, "name", &name);
+	walk_u64(w, "ino", &ino);
+	walk_u8(w, "type", &e->type);
+	free(name);
+}
+
+void listing_walk(struct file *f, struct walk *w)
+{
+	struct listing *l = f->priv;
+	bool any = l != NULL;
+	uint32_t n = l ? l->count : 0;
+
+	walk_bool(w, "listing", &any);
+	if (!any || w->err)
+		return;
+	if (!l)
+		l = f->priv = calloc(1, sizeof(*l));
+	if (!l) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	walk_list(w, "entries", &n, LISTING_BYTES_MAX);
+	for (size_t at = 0; w->mode == WALK_SAVE && at < l->len;) {
+		struct entry *e = (void *)(l->buf + at);
+
+		entry_save(e, w);
+		at += sizeof(*e) + e->len;
+	}
+	for (; w->mode == WALK_LOAD && n > 0 && !w->err; n--)
+		entry_load(l, w);
 }

@@ -28,6 +28,9 @@ struct listing {
 int listing_add(struct listing *l, const char *name, size_t len, uint64_t ino, unsigned char type);
 bool listing_has(const struct listing *l, const char *name, size_t len);
 void listing_done(struct listing *l);
+/* file_ops.walk of those whose priv is a listing, or NULL: none has begun. */
+struct walk;
+void listing_walk(struct file *f, struct walk *w);
 /* file_ops.iterate over a listing that f->priv points at. */
 int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit);
 

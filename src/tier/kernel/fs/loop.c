@@ -75,24 +75,42 @@ void loops_done(struct kernel *k)
 	k->vfs->loops = NULL;
 }
 
+struct file *loop_file(struct kernel *k, unsigned n)
+{
+	return k->vfs->loops ? k->vfs->loops[n].file : NULL;
+}
+
 void loops_walk(struct kernel *k, struct walk *w)
 {
-	for (unsigned n = 0; n < LOOP_DEVICES && !w->err; n++) {
+	bool any = k->vfs->loops != NULL;
+
+	walk_bool(w, "loops", &any);
+	for (unsigned n = 0; any && n < LOOP_DEVICES && !w->err; n++) {
 		struct loop *l = loop_get(k, n);
-		void *file = l ? l->file : NULL;
+		struct file *f = l ? l->file : NULL;
 
 		if (!l) {
-			w->err = -ENOMEM;
+			walk_fail(w, -ENOMEM);
 			return;
 		}
-		walk_ref(w, "file", WALK_FILE, &file);
-		if (w->mode == WALK_LOAD && file && !w->err)
-			l->file = file_ref(file);
+		walk_ref(w, "file", WALK_FILE, (void **)&f);
+		/* Never a device: they could be made of each other. */
+		if (w->mode == WALK_LOAD && f && !w->err) {
+			if (!S_ISREG(f->inode->mode) || !f->ops || !f->ops->read || !f->ops->write)
+				walk_fail(w, -EBADMSG);
+			else
+				l->file = file_ref(f);
+		}
 		walk_u64(w, "offset", &l->offset);
 		walk_u64(w, "limit", &l->limit);
 		walk_u32(w, "flags", &l->flags);
 		walk_u32(w, "block", &l->block);
 		walk_bytes(w, "name", l->name, sizeof(l->name));
+		walk_bytes(w, "crypt_name", l->crypt_name, sizeof(l->crypt_name));
+		if (l->offset > INT64_MAX || l->limit > INT64_MAX || (l->flags & ~(uint32_t)KEPT)) {
+			l->offset = l->limit = l->flags = 0;
+			walk_fail(w, -EBADMSG);
+		}
 	}
 }
 

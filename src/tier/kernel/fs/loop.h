@@ -18,6 +18,7 @@ enum { LOOP_MAJOR = 7, LOOP_CONTROL_MAJOR = 10, LOOP_CONTROL_MINOR = 237, LOOP_D
 int loop_open(struct inode *i, struct file *f, struct task *t);
 int loop_control_open(struct inode *i, struct file *f, struct task *t);
 void loops_done(struct kernel *k);
+struct file *loop_file(struct kernel *k, unsigned n); /* borrowed; NULL: free */
 void loops_walk(struct kernel *k, struct walk *w);
 
 #endif

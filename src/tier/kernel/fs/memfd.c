@@ -26,13 +26,32 @@
 
 enum { ALL_SEALS = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_FUTURE_WRITE };
 
-static struct super *memfd_super(struct kernel *k)
+struct super *memfd_super(struct kernel *k)
 {
 	for (struct super *sb = k->vfs->supers; sb; sb = sb->next)
 		if (sb == k->vfs->memfds)
 			return sb;
 	k->vfs->memfds = tree_create(k, &tree_tmpfs, NULL, 0, 0, 01777);
 	return k->vfs->memfds;
+}
+
+int memfd_contents(struct inode *i)
+{
+	struct node *n = node_of(i);
+
+	n->fd = memfd_create("ward", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (n->fd < 0)
+		return -errno;
+	n->content = CONTENT_STORE;
+	n->is_memfd = true;
+	return 0;
+}
+
+int memfd_seal_again(struct inode *i)
+{
+	unsigned host = node_of(i)->seals & ALL_SEALS & ~(unsigned)F_SEAL_SEAL;
+
+	return host && fcntl(node_of(i)->fd, F_ADD_SEALS, host) < 0 ? -errno : 0;
 }
 
 static struct inode *new_inode(struct task *t, bool sealable, bool exec)
@@ -43,13 +62,10 @@ static struct inode *new_inode(struct task *t, bool sealable, bool exec)
 
 	if (!i)
 		return NULL;
-	n->fd = memfd_create("ward", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	if (n->fd < 0) {
+	if (memfd_contents(i) < 0) {
 		inode_unref(i);
 		return NULL;
 	}
-	n->content = CONTENT_STORE;
-	n->is_memfd = true;
 	n->seals = sealable ? 0 : F_SEAL_SEAL;
 	i->ino = ++sb->last_ino;
 	i->nlink = 0;

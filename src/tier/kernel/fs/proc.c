@@ -405,6 +405,7 @@ static const struct file_ops proc_dir_ops = {
 	.name = "proc",
 	.iterate = dir_iterate,
 	.release = dir_release,
+	.walk = listing_walk,
 };
 
 static int no_setattr(struct inode *i, const struct iattr *a)

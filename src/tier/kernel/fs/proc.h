@@ -65,7 +65,7 @@ struct proc_memory {
 /* One mapping of a guest, the shim's own left out. */
 struct proc_range {
 	uint64_t from, to;
-	bool readable, writable, stack;
+	bool readable, writable, stack, executable, shared;
 };
 /* All of them, in order; the first answer of @fn that is not 0 ends it and is returned. */
 int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);

@@ -230,7 +230,8 @@ int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range 
 		if (!parse(s, &l) || is_ours(&l) || str_eq(l.name, "[vsyscall]"))
 			continue;
 		one = (struct proc_range){ l.from, l.to, l.perms[0] == 'r', l.perms[1] == 'w',
-			t->mm->stack_top > l.from && t->mm->stack_top <= l.to };
+			t->mm->stack_top > l.from && t->mm->stack_top <= l.to, l.perms[2] == 'x',
+			l.perms[3] == 's' };
 		r = fn(arg, &one);
 	}
 	free(text);

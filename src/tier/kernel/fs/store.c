@@ -332,6 +332,34 @@ static ssize_t read_by_chunks(struct file *f, struct uio *io, int64_t pos, size_
 	return (ssize_t)done;
 }
 
+static ssize_t read_host(struct file *f, struct uio *io, int64_t pos, size_t want)
+{
+	struct inode *i = f->inode;
+	struct node *n = node_of(i);
+	char *buf = f->k->vfs->tree->buffer;
+	ssize_t r = store_open(i, false);
+
+	if (r < 0)
+		return r;
+	if (io->may_wait && !io->kernel_base && want < MAP_FROM &&
+		disk_read_now(io->task, i, n->fd, buf, want, pos))
+		return uio_out(io, buf, want);
+	r = io->may_wait ? disk_fetch(io->task, i, n->fd, pos, want) : 0;
+	if (r < 0)
+		return r;
+	if (io->kernel_base) {
+		r = host_pread(n->fd, io->kernel_base, want, pos);
+		if (r > 0) {
+			io->kernel_base += r;
+			io->left -= (size_t)r;
+		}
+		return r;
+	}
+	if (want >= MAP_FROM && map_all(i))
+		return uio_out(io, (char *)n->map + pos, want);
+	return read_by_chunks(f, io, pos, want);
+}
+
 ssize_t store_read(struct file *f, struct uio *io, int64_t *pos)
 {
 	struct inode *i = f->inode;
@@ -342,29 +370,8 @@ ssize_t store_read(struct file *f, struct uio *io, int64_t *pos)
 	if (*pos >= i->size || io->left == 0)
 		return 0;
 	want = (uint64_t)(i->size - *pos) < io->left ? (size_t)(i->size - *pos) : io->left;
-	if (n->content == CONTENT_TEXT) {
-		r = uio_out(io, n->target + *pos, want);
-		if (r > 0)
-			*pos += r;
-		return r;
-	}
-	r = store_open(i, false);
-	if (r < 0)
-		return r;
-	r = io->may_wait ? disk_fetch(io->task, i, n->fd, *pos, want) : 0;
-	if (r < 0)
-		return r;
-	if (io->kernel_base) {
-		r = host_pread(n->fd, io->kernel_base, want, *pos);
-		if (r > 0) {
-			io->kernel_base += r;
-			io->left -= (size_t)r;
-		}
-	} else if (want >= MAP_FROM && map_all(i)) {
-		r = uio_out(io, (char *)n->map + *pos, want);
-	} else {
-		r = read_by_chunks(f, io, *pos, want);
-	}
+	r = n->content == CONTENT_TEXT ? uio_out(io, n->target + *pos, want)
+				       : read_host(f, io, *pos, want);
 	if (r > 0)
 		*pos += r;
 	return r;

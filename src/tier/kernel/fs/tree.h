@@ -123,10 +123,12 @@ struct listing;
 int layer_list(struct inode *dir, struct listing *l);
 int layer_merge(struct inode *dir, struct listing *hidden, struct listing *l);
 
-/* Back into the hash, at the path that it was saved with (taken on success); counts as changed. */
-int layer_restore(struct inode *i, char *lower);
+/* Loading: what is known of a place below, borrowed; or a new inode into the hash, at that place
+ * (taken on success). */
+struct inode *layer_find(struct super *sb, uint32_t layer, const char *lower);
+int layer_restore(struct inode *i, uint32_t layer, char *lower);
 
-/* tree_walk.c: everything that was made or changed, all mounts. w->err says how it went. */
+/* tree_walk.c: everything that was made or changed, in all file systems that have a number. */
 struct walk;
 void trees_walk(struct kernel *k, struct walk *w);
 

@@ -265,6 +265,7 @@ const struct file_ops tree_dir_ops = {
 	.iterate = dir_iterate,
 	.fsync = file_fsync,
 	.release = dir_release,
+	.walk = listing_walk,
 };
 
 static int open_regular(struct inode *i, struct file *f, struct task *t)

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tier/kernel/fs/memfd.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
-#include "tier/kernel/vfs/guestmount.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/walk.h"
 
@@ -32,10 +32,9 @@ struct survey {
 	uint32_t place_count, inode_count;
 };
 
-static void fail(struct walk *w, int err)
+static void drop_inode(void *i)
 {
-	if (!w->err)
-		w->err = err;
+	inode_unref(i);
 }
 
 static void xattrs_walk(struct inode *i, struct walk *w)
@@ -44,7 +43,7 @@ static void xattrs_walk(struct inode *i, struct walk *w)
 
 	for (struct xattr *x = node_of(i)->xattrs; x; x = x->next)
 		n++;
-	walk_count(w, "xattrs", &n, XATTR_INODE_MAX);
+	walk_list(w, "xattrs", &n, XATTR_INODE_MAX);
 	for (struct xattr *x = node_of(i)->xattrs; w->mode == WALK_SAVE && x; x = x->next) {
 		char *name = x->name;
 
@@ -59,7 +58,7 @@ static void xattrs_walk(struct inode *i, struct walk *w)
 		walk_str(w, "name", &name);
 		walk_blob(w, "value", &value, &len, XATTR_VALUE_MAX);
 		if (!w->err && (!name || tree_setxattr(i, name, value, len, 0) < 0))
-			fail(w, -EBADMSG);
+			walk_fail(w, -EBADMSG);
 		free(name);
 		free(value);
 	}
@@ -71,17 +70,17 @@ static void members_walk(struct inode *i, struct walk *w)
 	struct node *n = node_of(i);
 	uint32_t count = n->member_count;
 
-	walk_count(w, "members", &count, tree_of(i)->layer_count);
+	walk_count(w, "members", &count, n->lower ? tree_of(i)->layer_count : 0);
 	if (w->err)
 		return;
 	if (count != n->member_count) {
 		if (n->member_count) {
-			fail(w, -EBADMSG);
+			walk_fail(w, -EBADMSG);
 			return;
 		}
 		n->members = calloc(count, sizeof(*n->members));
 		if (!n->members) {
-			fail(w, -ENOMEM);
+			walk_fail(w, -ENOMEM);
 			return;
 		}
 		n->member_count = count;
@@ -91,14 +90,53 @@ static void members_walk(struct inode *i, struct walk *w)
 	for (uint32_t m = 0; m < count && !w->err; m++) {
 		walk_u32(w, "layer", &n->members[m].layer);
 		if (n->members[m].layer >= tree_of(i)->layer_count)
-			fail(w, -EBADMSG);
+			walk_fail(w, -EBADMSG);
 	}
+}
+
+/* Empty ones of our own, whatever it had. */
+static int contents_new(struct inode *i, bool memfd)
+{
+	struct node *n = node_of(i);
+
+	if (n->content == CONTENT_STORE || n->opens)
+		return -EBADMSG;
+	store_close(i);
+	n->content = CONTENT_NONE;
+	return memfd ? memfd_contents(i) : store_open(i, true);
+}
+
+static void contents_walk(struct inode *i, struct walk *w)
+{
+	struct node *n = node_of(i);
+	bool memfd = n->is_memfd;
+	int r;
+
+	walk_bool(w, "memfd", &memfd);
+	if (w->err)
+		return;
+	if (w->mode == WALK_SAVE)
+		r = store_open(i, false);
+	else
+		r = contents_new(i, memfd);
+	if (r < 0) {
+		walk_fail(w, r);
+		return;
+	}
+	walk_sparse(w, "contents", n->fd, (uint64_t)i->size);
+	if (w->mode == WALK_LOAD && memfd && !w->err)
+		walk_fail(w, memfd_seal_again(i));
+	if (w->mode == WALK_LOAD)
+		store_charge(i);
+	if (!n->opens)
+		store_close(i);
 }
 
 static void inode_walk(struct inode *i, struct walk *w)
 {
 	struct node *n = node_of(i);
 	uint8_t content = (uint8_t)n->content;
+	char *target = n->target;
 
 	walk_u64(w, "ino", &i->ino);
 	walk_u64(w, "rdev", &i->rdev);
@@ -111,17 +149,30 @@ static void inode_walk(struct inode *i, struct walk *w)
 	walk_i64(w, "atime", &i->atime);
 	walk_i64(w, "mtime", &i->mtime);
 	walk_i64(w, "btime", &i->btime);
-	walk_u32(w, "layer", &n->layer);
 	walk_u8(w, "content", &content);
-	walk_u64(w, "store_id", &n->store_id);
 	walk_u32(w, "seals", &n->seals);
-	walk_str(w, "target", &n->target);
+	walk_str(w, "target", &target);
+	if (w->mode == WALK_LOAD) {
+		free(n->target);
+		n->target = target;
+	}
 	members_walk(i, w);
 	xattrs_walk(i, w);
+	if (content > CONTENT_TEXT || i->size < 0 ||
+		(content == CONTENT_TEXT && (!n->target || (size_t)i->size > strlen(n->target))) ||
+		(content == CONTENT_STORE && !S_ISREG(i->mode)) ||
+		(content == CONTENT_LOWER && !n->lower))
+		walk_fail(w, -EBADMSG);
+	if (w->err)
+		return;
+	/* Our own are found by their number, in the same store, or come along. */
+	if (!w->contents)
+		walk_u64(w, "store_id", &n->store_id);
+	if (w->contents && content == CONTENT_STORE)
+		contents_walk(i, w);
+	else
+		n->content = content;
 	walk_i64(w, "ctime", &i->ctime); /* after what would change it */
-	if (content > CONTENT_TEXT || i->size < 0)
-		fail(w, -EBADMSG);
-	n->content = content;
 }
 
 static char *path_of(const struct dentry *d)
@@ -166,7 +217,7 @@ static void add_inode(struct survey *s, struct inode *i)
 
 /* Every pinned name by path, so that a directory comes before what is in it; and every inode that
  * must survive, the root first. */
-static int survey(struct super *sb, struct survey *s)
+static int survey(struct super *sb, const struct walk_wanted *wanted, struct survey *s)
 {
 	struct vfs_state *v = sb->k->vfs;
 	struct tree *t = sb->priv;
@@ -189,6 +240,9 @@ static int survey(struct super *sb, struct survey *s)
 	for (uint32_t n = 0; n < s->place_count; n++)
 		add_inode(s, s->places[n].d->inode);
 	sorted = s->inode_count;
+	for (uint32_t n = 0; wanted && n < wanted->inode_count; n++)
+		if (wanted->inodes[n]->sb == sb)
+			add_inode(s, wanted->inodes[n]);
 	for (unsigned b = 0; b < 1024; b++)
 		for (struct inode *i = t->lower_hash[b]; i; i = i->hash_next)
 			if (node_of(i)->dirty)
@@ -207,52 +261,71 @@ static void survey_done(struct survey *s)
 	free(s->inodes);
 }
 
-/* An inode to be filled: the root's is there already. It comes back with one reference. */
-static struct inode *load_inode(struct super *sb, uint32_t n, char *lower, struct walk *w)
+/* An inode to be filled, with a reference: the root, what this kernel has found below already, or a
+ * new one. @lower is taken. */
+static struct inode *load_inode(
+	struct super *sb, uint32_t n, char *lower, uint32_t layer, struct walk *w)
 {
-	struct inode *i;
+	struct inode *i = NULL;
+	int r = 0;
 
 	if (n == 0) {
 		free(lower);
-		inode_walk(sb->root->inode, w);
 		return inode_ref(sb->root->inode);
 	}
-	i = tree_inode(sb, S_IFREG);
-	if (!i) {
+	if (lower)
+		i = layer_find(sb, layer, lower);
+	if (i) {
 		free(lower);
-		fail(w, -ENOMEM);
+		node_dirty(i);
+		return inode_ref(i);
+	}
+	i = tree_inode(sb, S_IFREG);
+	if (i && lower)
+		r = layer_restore(i, layer, lower);
+	if (!i || r < 0) {
+		walk_fail(w, i ? r : -ENOMEM);
+		free(lower);
+		inode_unref(i);
 		return NULL;
 	}
-	inode_walk(i, w);
-	if (lower && !w->err) {
-		int r = layer_restore(i, lower); /* takes it on success */
-
-		if (r == 0)
-			return i; /* its reference is that of being different from below */
-		fail(w, r);
-	}
-	free(lower);
 	return i;
+}
+
+/* What lies below and differs is held for that, while it has a name. */
+static void settle(struct inode *i)
+{
+	if (i != i->sb->root->inode && i->nlink)
+		node_dirty(i);
 }
 
 static void inodes_walk(struct super *sb, struct survey *s, struct walk *w)
 {
-	walk_count(w, "inodes", &s->inode_count, INODES_MAX);
+	walk_list(w, "inodes", &s->inode_count, INODES_MAX);
 	if (w->mode == WALK_LOAD && !w->err) {
 		s->inodes = calloc(s->inode_count + 1, sizeof(*s->inodes));
 		if (!s->inodes)
-			fail(w, -ENOMEM);
+			walk_fail(w, -ENOMEM);
 	}
 	for (uint32_t n = 0; n < s->inode_count && !w->err; n++) {
-		char *lower = w->mode == WALK_SAVE ? node_of(s->inodes[n])->lower : NULL;
+		struct node *at = w->mode == WALK_SAVE ? node_of(s->inodes[n]) : NULL;
+		char *lower = at ? at->lower : NULL;
+		uint32_t layer = at ? at->layer : 0;
 
 		walk_str(w, "lower", &lower);
-		if (w->mode == WALK_SAVE)
-			inode_walk(s->inodes[n], w);
-		else
-			s->inodes[n] = load_inode(sb, n, lower, w);
-		if (s->inodes[n])
-			walk_number(w, WALK_INODE, s->inodes[n]);
+		walk_u32(w, "layer", &layer);
+		if (w->mode == WALK_LOAD) {
+			s->inodes[n] = load_inode(sb, n, lower, layer, w);
+			if (!s->inodes[n])
+				return;
+			walk_keep(w, s->inodes[n], drop_inode);
+			if (w->err)
+				return;
+		}
+		walk_number(w, WALK_INODE, s->inodes[n]);
+		inode_walk(s->inodes[n], w);
+		if (w->mode == WALK_LOAD && !w->err)
+			settle(s->inodes[n]);
 	}
 }
 
@@ -298,7 +371,7 @@ static void load_place(
 			dentry_hash(d);
 	}
 	if (!d) {
-		fail(w, -EBADMSG);
+		walk_fail(w, -EBADMSG);
 	} else {
 		/* What this kernel made at its own start has the name already. */
 		inode_unref(d->inode);
@@ -312,7 +385,7 @@ static void load_place(
 
 static void places_walk(struct super *sb, struct survey *s, struct walk *w)
 {
-	walk_count(w, "names", &s->place_count, DENTRIES_MAX);
+	walk_list(w, "names", &s->place_count, DENTRIES_MAX);
 	for (uint32_t n = 0; n < s->place_count && !w->err; n++) {
 		struct place p = w->mode == WALK_SAVE ? s->places[n] : (struct place){ 0 };
 		struct inode *i = p.d ? p.d->inode : NULL;
@@ -331,41 +404,26 @@ static void places_walk(struct super *sb, struct survey *s, struct walk *w)
 static void tree_walk(struct super *sb, struct walk *w)
 {
 	struct survey s = { 0 };
-	int r = w->mode == WALK_SAVE ? survey(sb, &s) : 0;
+	int r = w->mode == WALK_SAVE ? survey(sb, w->wanted, &s) : 0;
 
 	if (r < 0)
-		fail(w, r);
+		walk_fail(w, r);
 	walk_u64(w, "last_ino", &sb->last_ino);
 	inodes_walk(sb, &s, w);
 	places_walk(sb, &s, w);
-	if (w->mode == WALK_LOAD) {
-		/* Names hold their own now; only what lies below is held for itself. */
-		for (uint32_t n = 0; s.inodes && n < s.inode_count; n++)
-			if (s.inodes[n] && (n == 0 || !node_of(s.inodes[n])->dirty))
-				inode_unref(s.inodes[n]);
+	if (w->mode == WALK_LOAD)
 		free(s.inodes);
-		return;
-	}
-	survey_done(&s);
-}
-
-static void if_tree_walk(struct super *sb, struct walk *w)
-{
-	if (!w->err && sb->root->inode->ops == &tree_ops)
-		tree_walk(sb, w);
+	else
+		survey_done(&s);
 }
 
 void trees_walk(struct kernel *k, struct walk *w)
 {
-	struct guest_supers supers = { 0 };
-
 	walk_u64(w, "last_store_id", &k->vfs->tree->last_store_id);
-	guest_supers_walk(k, &supers, w);
-	for (struct mount *m = k->vfs->mounts; m && !w->err; m = m->next)
-		if (m->kept)
-			if_tree_walk(m->sb, w);
-	for (uint32_t n = 0; n < supers.count && !w->err; n++)
-		if_tree_walk(supers.sb[n], w);
-	guest_mounts_walk(k, &supers, w);
-	guest_supers_done(&supers);
+	for (uint32_t n = 1; n <= walk_count_of(w, WALK_SUPER) && !w->err; n++) {
+		struct super *sb = walk_get(w, WALK_SUPER, n);
+
+		if (sb->root->inode->ops == &tree_ops)
+			tree_walk(sb, w);
+	}
 }

@@ -307,6 +307,14 @@ long disk_fetch(struct task *t, struct inode *i, int fd, int64_t off, size_t len
 	return submit(t, JOB_FETCH, fd, off, len) ? SYS_BLOCK : 0;
 }
 
+bool disk_read_now(struct task *t, struct inode *i, int fd, void *buf, size_t len, int64_t off)
+{
+	struct disk_state *d = t ? t->k->disk : NULL;
+
+	return d && !i->warm_to && !t->call.disk &&
+	       d->ops->read_now(fd, buf, len, off) == (ssize_t)len;
+}
+
 long disk_sync(struct task *t, int fd, bool data_only)
 {
 	long r, result = 0;

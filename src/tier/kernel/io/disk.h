@@ -33,6 +33,9 @@ void disk_done(struct kernel *k);
 /* Is [@off, @off + @len) of @fd in memory? 0: read it. SYS_BLOCK: it is being fetched; return this
  * from the call. @i remembers what it was told about its file system; @t NULL: 0. */
 long disk_fetch(struct task *t, struct inode *i, int fd, int64_t off, size_t len);
+/* @len bytes at @off without waiting, in one host call: false when they are not all in memory, or
+ * nobody can say. */
+bool disk_read_now(struct task *t, struct inode *i, int fd, void *buf, size_t len, int64_t off);
 /* fsync: its result, or SYS_BLOCK. */
 long disk_sync(struct task *t, int fd, bool data_only);
 

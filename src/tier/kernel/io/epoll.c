@@ -22,6 +22,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
 
@@ -64,8 +65,6 @@ struct epoll {
 	struct wait_queue wait;  /* epoll_wait */
 	struct wait_queue outer; /* poll of this epoll, and epolls around it */
 };
-
-static const struct file_ops epoll_ops;
 
 bool file_is_epoll(const struct file *f)
 {
@@ -504,64 +503,112 @@ static struct epoll *epoll_new(struct kernel *k)
 	return ep;
 }
 
-static void item_walk(struct epoll *ep, struct epoll_item *it, struct walk *w)
+static void item_walk(struct epoll_item *it, struct walk *w)
 {
-	walk_ref(w, "file", WALK_FILE, (void **)&it->file);
+	walk_need(w, "file", WALK_FILE, (void **)&it->file);
 	walk_i32(w, "fd", &it->fd);
 	walk_u32(w, "events", &it->events);
 	walk_u64(w, "data", &it->data);
 }
 
-/* Loading: every item is looked at by the first wait, so the ready list need not be saved. */
-static void epoll_load_item(struct epoll *ep, struct walk *w)
+/* Who asks for the signals of a signalfd: somebody who has the epoll open. */
+static struct task *holder(const struct file *f)
 {
-	struct epoll_item *it = calloc(1, sizeof(*it));
-	unsigned state;
-
-	if (!it || hash_room(ep) < 0) {
-		free(it);
-		w->err = -ENOMEM;
-		return;
-	}
-	it->ep = ep;
-	item_walk(ep, it, w);
-	if (w->err || !it->file) {
-		free(it);
-		w->err = w->err ? w->err : -EINVAL;
-		return;
-	}
-	item_link(ep, it);
-	if (it->file->ops && it->file->ops->poll && it->file->priv)
-		item_register(NULL, it, &state);
-	ready_push(ep, it);
+	for (struct proc *p = f->k->procs; p; p = p->next)
+		for (struct task *t = p->tasks; t; t = t->next)
+			for (unsigned i = 0; t->files && i < t->files->cap; i++)
+				if (t->files->slots[i].file == f)
+					return t;
+	return NULL;
 }
 
+static void item_load(struct epoll *ep, struct task *t, struct walk *w)
+{
+	struct epoll_item it = { 0 };
+	int r;
+
+	item_walk(&it, w);
+	if (w->err)
+		return;
+	if (it.file == ep->file || !it.file->ops || !it.file->ops->poll || !it.file->priv ||
+		item_find(ep, it.file, it.fd)) {
+		walk_fail(w, -EBADMSG);
+		return;
+	}
+	r = item_add(t, ep, it.fd, it.file, &(struct gepoll_event){ it.events, it.data });
+	if (r < 0) {
+		walk_fail(w, r == -ENOMEM ? r : -EBADMSG);
+		return;
+	}
+	/* A one-shot that was reported stays so. Whether there is news is asked by the first wait.
+	 */
+	item_find(ep, it.file, it.fd)->events = it.events;
+	ready_push(ep, item_find(ep, it.file, it.fd));
+}
+
+struct placed {
+	uint64_t place; /* number of the file, then descriptor: what does not depend on addresses */
+	struct epoll_item *it;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct placed *x = a, *y = b;
+
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void items_save(struct epoll *ep, struct walk *w)
+{
+	struct placed *all = calloc(ep->count + 1, sizeof(*all));
+	uint32_t n = 0;
+
+	if (!all) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	for (uint32_t i = 0; i < ep->buckets; i++)
+		for (struct epoll_item *it = ep->hash[i]; it; it = it->hash_next)
+			all[n++] = (struct placed){ (uint64_t)walk_number(w, WALK_FILE, it->file)
+								    << 32 |
+							    (uint32_t)it->fd,
+				it };
+	qsort(all, n, sizeof(*all), by_place);
+	for (uint32_t i = 0; i < n; i++)
+		item_walk(all[i].it, w);
+	free(all);
+}
+
+int epoll_prepare(struct file *f)
+{
+	struct epoll *ep = epoll_new(f->k);
+
+	if (!ep)
+		return -ENOMEM;
+	ep->file = f;
+	f->ops = &epoll_ops;
+	f->priv = ep;
+	return 0;
+}
+
+/* Loading: after epoll_prepare(), when all files and tables are there. */
 static void epoll_walk(struct file *f, struct walk *w)
 {
 	struct epoll *ep = f->priv;
-	uint32_t n = ep ? ep->count : 0;
+	struct task *t;
+	uint32_t n = ep->count;
 
-	if (!ep) {
-		ep = f->priv = epoll_new(f->k);
-		if (!ep) {
-			w->err = -ENOMEM;
-			return;
-		}
-		ep->file = f;
-	}
-	walk_count(w, "items", &n, EPOLL_ITEMS_MAX);
-	if (w->mode == WALK_LOAD) {
-		for (; n > 0 && !w->err; n--)
-			epoll_load_item(ep, w);
+	walk_list(w, "items", &n, EPOLL_ITEMS_MAX);
+	if (w->mode == WALK_SAVE) {
+		items_save(ep, w);
 		return;
 	}
-	for (uint32_t i = 0; i < ep->buckets; i++) {
-		for (struct epoll_item *it = ep->hash[i]; it; it = it->hash_next)
-			item_walk(ep, it, w);
-	}
+	t = n ? holder(f) : NULL;
+	for (; n > 0 && !w->err; n--)
+		item_load(ep, t, w);
 }
 
-static const struct file_ops epoll_ops = {
+const struct file_ops epoll_ops = {
 	.name = "[eventpoll]",
 	.flags = FILE_STREAM,
 	.poll = epoll_poll,

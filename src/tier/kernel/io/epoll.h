@@ -12,6 +12,7 @@
 struct kernel;
 struct task;
 struct file;
+struct file_ops;
 
 /* As the guest has it on x86-64: packed. */
 struct gepoll_event {
@@ -33,5 +34,9 @@ void epoll_uncollect(struct task *t, struct file *ep);
 /* Registers @t for news and blocks. */
 long epoll_block(struct task *t, struct file *ep);
 void epoll_forget(struct file *f);
+
+extern const struct file_ops epoll_ops;
+/* Loading: makes @f an epoll that watches nothing yet. */
+int epoll_prepare(struct file *f);
 
 #endif

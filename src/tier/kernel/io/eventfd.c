@@ -93,7 +93,7 @@ static void eventfd_walk(struct file *f, struct walk *w)
 	walk_bool(w, "semaphore", &e->semaphore);
 }
 
-static const struct file_ops eventfd_ops = {
+const struct file_ops eventfd_ops = {
 	.name = "[eventfd]",
 	.flags = FILE_STREAM | FILE_NO_PARTIAL,
 	.read = event_read,
@@ -103,6 +103,20 @@ static const struct file_ops eventfd_ops = {
 	.release = eventfd_release,
 	.walk = eventfd_walk,
 };
+
+bool file_is_eventfd(const struct file *f)
+{
+	return f->ops == &eventfd_ops;
+}
+
+void eventfd_add(struct file *f, uint64_t n)
+{
+	struct eventfd *e = f->priv;
+	uint64_t room = UINT64_MAX - e->count;
+
+	e->count += n < room ? n : room;
+	wait_wake(&e->wait, POLLIN);
+}
 
 struct file *eventfd_create(struct kernel *k, uint32_t count, unsigned flags)
 {

@@ -14,9 +14,11 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "tier/kernel/io/inotify.h"
 
+#include "base/ckd.h"
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
@@ -38,7 +40,9 @@ struct event {
 };
 
 struct watch_on {
-	struct inotify *in;
+	struct inotify *in; /* NULL: F_NOTIFY's */
+	struct file *dir;   /* F_NOTIFY's: the directory, which has this in file.dnotify */
+	int dir_fd;
 	struct inode *inode; /* reference */
 	int32_t wd;
 	uint32_t mask;
@@ -55,8 +59,6 @@ struct inotify {
 	bool overflowed;
 	struct wait_queue wait;
 };
-
-static const struct file_ops inotify_ops;
 
 static uint32_t event_bytes(const struct event *e)
 {
@@ -109,23 +111,35 @@ static void queue_event(
 
 static void watch_free(struct watch_on *w)
 {
-	struct inotify *in = w->in;
+	struct kernel *k = w->in ? w->in->k : w->dir->k;
 	struct watch_on **p;
 
-	for (p = &in->watches; *p != w; p = &(*p)->next)
-		;
-	*p = w->next;
+	if (w->in) {
+		for (p = &w->in->watches; *p != w; p = &(*p)->next)
+			;
+		*p = w->next;
+	} else {
+		w->dir->dnotify = NULL;
+	}
 	for (p = (struct watch_on **)&w->inode->watches; *p != w; p = &(*p)->inode_next)
 		;
 	*p = w->inode_next;
-	io_state(in->k)->inotify_watches--;
+	io_state(k)->inotify_watches--;
 	inode_unref(w->inode);
 	free(w);
 }
 
+static void tell(struct watch_on *w, uint32_t mask, uint32_t cookie, const char *name)
+{
+	if (w->in)
+		queue_event(w->in, w->wd, mask, cookie, name);
+	else if (!(mask & (IN_IGNORED | IN_UNMOUNT)))
+		file_signal_change(w->dir, w->dir_fd);
+}
+
 static void watch_gone(struct watch_on *w)
 {
-	queue_event(w->in, w->wd, IN_IGNORED, 0, NULL);
+	tell(w, IN_IGNORED, 0, NULL);
 	watch_free(w);
 }
 
@@ -137,14 +151,14 @@ static void on_change(
 	inode_ref(i); /* the last watch may hold the last reference */
 	for (struct watch_on *w = i->watches; w; w = next) {
 		next = w->inode_next;
-		if (mask & w->mask & IN_ALL_EVENTS) {
+		if (mask & w->mask & (IN_ALL_EVENTS | (w->in ? 0 : (uint32_t)NOTIFY_RENAMED))) {
 			uint32_t say = mask;
 
 			/* About itself, a watch does not say that it is a directory for these two.
 			 */
 			if (mask & (IN_DELETE_SELF | IN_MOVE_SELF))
 				say &= ~(uint32_t)IN_ISDIR;
-			queue_event(w->in, w->wd, say, cookie, name);
+			tell(w, say, cookie, name);
 			if (w->mask & IN_ONESHOT) {
 				watch_gone(w);
 				continue;
@@ -162,7 +176,7 @@ static void on_unmount(struct inode *i)
 	while (i->watches) {
 		struct watch_on *w = i->watches;
 
-		queue_event(w->in, w->wd, IN_UNMOUNT, 0, NULL);
+		tell(w, IN_UNMOUNT, 0, NULL);
 		watch_gone(w);
 	}
 	inode_unref(i);
@@ -207,6 +221,55 @@ int inotify_add(struct file *f, struct inode *i, uint32_t mask)
 	io->inotify_watches++;
 	f->k->notify = &notify_ops;
 	return w->wd;
+}
+
+/* F_NOTIFY's words in inotify's. */
+static uint32_t dnotify_mask(uint32_t arg)
+{
+	static const uint32_t events[] = { IN_ACCESS, IN_MODIFY, IN_CREATE | IN_MOVED_TO,
+		IN_DELETE | IN_MOVED_FROM, NOTIFY_RENAMED, IN_ATTRIB };
+	uint32_t mask = arg & DN_MULTISHOT ? 0 : IN_ONESHOT;
+
+	for (unsigned i = 0; i < ARRAY_LEN(events); i++)
+		mask |= arg & 1U << i ? events[i] : 0;
+	return mask;
+}
+
+int dnotify_set(struct file *f, int fd, uint32_t arg)
+{
+	struct io_state *io = io_state(f->k);
+	struct watch_on *w = f->dnotify;
+	uint32_t mask = dnotify_mask(arg);
+
+	if (!S_ISDIR(f->inode->mode))
+		return -ENOTDIR;
+	if (!(arg & ~(uint32_t)DN_MULTISHOT)) {
+		dnotify_forget(f);
+		return 0;
+	}
+	if (w) { /* once more often is enough for all that it has asked for */
+		w->mask = (w->mask | mask) & ~(uint32_t)(mask & IN_ONESHOT ? 0 : IN_ONESHOT);
+		w->dir_fd = fd;
+		return 0;
+	}
+	w = io && io->inotify_watches < INOTIFY_WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
+	if (!w)
+		return -ENOMEM;
+	*w = (struct watch_on){ .dir = f,
+		.dir_fd = fd,
+		.inode = inode_ref(f->inode),
+		.mask = mask,
+		.inode_next = f->inode->watches };
+	f->inode->watches = f->dnotify = w;
+	io->inotify_watches++;
+	f->k->notify = &notify_ops;
+	return 0;
+}
+
+void dnotify_forget(struct file *f)
+{
+	if (f->dnotify)
+		watch_free(f->dnotify);
 }
 
 int inotify_remove(struct file *f, int32_t wd)
@@ -290,62 +353,104 @@ static void events_walk(struct inotify *in, struct walk *w)
 	uint32_t n = in->count;
 	struct event *e = in->first;
 
-	walk_count(w, "events", &n, INOTIFY_QUEUE_MAX + 1);
+	walk_list(w, "events", &n, INOTIFY_QUEUE_MAX + 1);
 	for (; n > 0 && !w->err; n--) {
 		uint32_t mask = e ? e->mask : 0, cookie = e ? e->cookie : 0;
 		int32_t wd = e ? e->wd : 0;
-		char *name = e && e->name_len ? e->name : NULL, *loaded = name;
+		char *name = e && e->name_len ? e->name : NULL;
 
 		walk_i32(w, "wd", &wd);
 		walk_u32(w, "mask", &mask);
 		walk_u32(w, "cookie", &cookie);
-		walk_str(w, "name", &loaded);
+		walk_str(w, "name", &name);
 		if (w->mode == WALK_LOAD) {
-			queue_event(in, wd, mask, cookie, loaded);
-			free(loaded);
+			if (name && strlen(name) > GUEST_NAME_MAX)
+				walk_fail(w, -EBADMSG);
+			if (!w->err)
+				queue_event(in, wd, mask, cookie, name);
+			free(name);
 		} else {
 			e = e->next;
 		}
 	}
 }
 
-static void inotify_walk(struct file *f, struct walk *w)
+/* The oldest first: each new one comes in front. */
+static struct watch_on *watch_before(struct inotify *in, const struct watch_on *next)
 {
-	struct inotify *in = f->priv;
-	uint32_t n = 0;
+	struct watch_on *x = in->watches;
 
-	if (!in) {
-		in = f->priv = calloc(1, sizeof(*in));
-		if (!in) {
-			w->err = -ENOMEM;
-			return;
-		}
-		in->k = f->k;
-		io_state(f->k)->inotify_instances++;
-	}
-	for (struct watch_on *x = in->watches; x; x = x->next)
-		n++;
-	walk_count(w, "watches", &n, INOTIFY_WATCHES_MAX);
-	for (struct watch_on *x = in->watches; n > 0 && !w->err; n--) {
-		struct inode *i = x ? x->inode : NULL;
-		uint32_t mask = x ? x->mask : 0;
-		int32_t wd = x ? x->wd : 0;
-
-		walk_ref(w, "inode", WALK_INODE, (void **)&i);
-		walk_i32(w, "wd", &wd);
-		walk_u32(w, "mask", &mask);
-		if (w->mode == WALK_LOAD && i) {
-			in->last_wd = wd - 1;
-			inotify_add(f, i, mask);
-		}
-		x = x ? x->next : NULL;
-	}
-	walk_i32(w, "last_wd", &in->last_wd);
-	walk_bool(w, "overflowed", &in->overflowed);
-	events_walk(in, w);
+	while (x && x->next != next)
+		x = x->next;
+	return x;
 }
 
-static const struct file_ops inotify_ops = {
+static void watches_walk(struct file *f, struct walk *w)
+{
+	struct inotify *in = f->priv;
+	struct watch_on *x = NULL;
+	uint32_t n = 0;
+
+	for (x = in->watches; x; x = x->next)
+		n++;
+	walk_list(w, "watches", &n, INOTIFY_WATCHES_MAX);
+	for (; n > 0 && !w->err; n--) {
+		struct inode *i = NULL;
+		uint32_t mask = 0;
+		int32_t wd = 0;
+
+		if (w->mode == WALK_SAVE) {
+			x = watch_before(in, x);
+			i = x->inode;
+			mask = x->mask;
+			wd = x->wd;
+		}
+		walk_need(w, "inode", WALK_INODE, (void **)&i);
+		walk_i32(w, "wd", &wd);
+		walk_u32(w, "mask", &mask);
+		if (wd < 1)
+			walk_fail(w, -EBADMSG);
+		if (w->mode == WALK_LOAD && !w->err) {
+			in->last_wd = wd - 1;
+			if (inotify_add(f, i, mask) != wd)
+				walk_fail(w, -EBADMSG);
+		}
+	}
+}
+
+static void inotify_walk(struct file *f, struct walk *w)
+{
+	struct io_state *io = io_state(f->k);
+	struct inotify *in = f->priv;
+
+	if (!in) {
+		in = io && io->inotify_instances < INOTIFY_INSTANCES_MAX ? calloc(1, sizeof(*in))
+									 : NULL;
+		if (!in) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		f->priv = in;
+		in->k = f->k;
+		io->inotify_instances++;
+	}
+	watches_walk(f, w);
+	walk_i32(w, "last_wd", &in->last_wd);
+	if (in->last_wd < 0)
+		walk_fail(w, -EBADMSG);
+	events_walk(in, w);
+	walk_bool(w, "overflowed", &in->overflowed);
+}
+
+void inotify_each(const struct file *f, void (*fn)(void *arg, struct inode *i), void *arg)
+{
+	const struct inotify *in = f->ops == &inotify_ops ? f->priv : NULL;
+
+	for (struct watch_on *x = in ? in->watches : NULL; x; x = x->next)
+		fn(arg, x->inode);
+}
+
+const struct file_ops inotify_ops = {
 	.name = "inotify",
 	.flags = FILE_STREAM,
 	.read = inotify_read,

@@ -8,11 +8,20 @@
 struct kernel;
 struct file;
 struct inode;
+struct file_ops;
+
+extern const struct file_ops inotify_ops;
 
 struct file *inotify_create(struct kernel *k, unsigned flags, int *ret_err);
 int inotify_check(const struct file *f); /* -EINVAL: not one of these */
 /* The watch's number, or a negative errno. @mask as the guest gave it. */
 int inotify_add(struct file *f, struct inode *i, uint32_t mask);
+/* All inodes that @f watches. */
+void inotify_each(const struct file *f, void (*fn)(void *arg, struct inode *i), void *arg);
 int inotify_remove(struct file *f, int32_t wd);
+
+/* fcntl(F_NOTIFY): a signal to the owner of the directory @f, open at @fd, for what @arg names. */
+int dnotify_set(struct file *f, int fd, uint32_t arg);
+void dnotify_forget(struct file *f);
 
 #endif

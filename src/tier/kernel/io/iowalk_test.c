@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * io/iowalk_test.c - what is walked, built again and walked again is the same.
+ * io/iowalk_test.c - a file that is walked, built again and walked again is the same. All kinds
+ * together, and what they have to do with each other: walk/sandbox_test.c.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <cmocka.h>
 
@@ -115,38 +114,12 @@ static void counters_and_timers(void **state)
 	file_unref(again(fd_get(me, fd)));
 }
 
-static void a_socket_with_datagrams(void **state)
-{
-	struct sockaddr_in in = { .sin_family = AF_INET,
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	gva_t at = fake_put(g, &in, sizeof(in)), len = fake_alloc(g, 4);
-	uint32_t room = sizeof(in);
-	struct file *n;
-	char b[16];
-	int s = (int)fake_call(me, SYS_socket, AF_INET, SOCK_DGRAM, 0);
-
-	assert_int_equal(fake_call(me, SYS_bind, (uint64_t)s, at.v, sizeof(in)), 0);
-	memcpy(fake_ptr(g, len), &room, 4);
-	assert_int_equal(fake_call(me, SYS_getsockname, (uint64_t)s, at.v, len.v), 0);
-	memcpy(fake_ptr(g, mem), "onetwo", 6);
-	assert_int_equal(fake_call(me, SYS_sendto, (uint64_t)s, mem.v, 3, 0, at.v, sizeof(in)), 3);
-	assert_int_equal(
-		fake_call(me, SYS_sendto, (uint64_t)s, mem.v + 3, 3, 0, at.v, sizeof(in)), 3);
-	n = again(fd_get(me, s));
-	assert_int_equal(take(n, b, sizeof(b)), 3);
-	assert_memory_equal(b, "one", 3);
-	assert_int_equal(take(n, b, sizeof(b)), 3);
-	assert_int_equal(take(n, b, sizeof(b)), -EAGAIN);
-	file_unref(n);
-}
-
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 	const struct CMUnitTest tests[] = {
 		T(a_pipe_with_bytes),
 		T(counters_and_timers),
-		T(a_socket_with_datagrams),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

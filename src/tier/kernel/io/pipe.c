@@ -43,8 +43,6 @@ struct pipe {
 	struct wait_queue wait; /* both directions; waiters say what they want */
 };
 
-static const struct file_ops pipe_ops;
-
 bool file_is_pipe(const struct file *f)
 {
 	return f->ops == &pipe_ops;
@@ -435,61 +433,90 @@ long pipe_set_size(struct file *f, struct task *t, uint64_t bytes)
 	return (long)slots * PIPE_PAGE;
 }
 
-/*
- * Both ends walk the whole pipe: loading the second copy over the first changes nothing, and no end
- * depends on the other having been walked.
- */
-static void pipe_walk(struct file *f, struct walk *w)
+static void slots_walk(struct pipe *p, struct walk *w)
 {
-	struct pipe *p = pipe_of(f);
-	uint32_t slots = p ? p->slots : 0;
-	bool ring = p && p->ring;
-
-	walk_count(w, "slots", &slots, PIPE_BYTES_MAX / PIPE_PAGE);
-	walk_bool(w, "ring", &ring);
-	if (w->err)
-		return;
-	if (w->mode == WALK_LOAD) {
-		if (slots == 0 || (slots & (slots - 1))) {
-			w->err = -EINVAL;
-			return;
-		}
-		if (!f->inode->fifo)
-			f->inode->fifo = pipe_new(f->k);
-		f->priv = p = f->inode->fifo;
-		if (p && ring && !p->ring)
-			p->ring = calloc(p->slots, PIPE_PAGE);
-		if (!p || (ring && !p->ring) || (slots != p->slots && pipe_resize(p, slots) < 0)) {
-			w->err = -ENOMEM;
-			return;
-		}
-		p->files++;
-	}
-	walk_u32(w, "head", &p->head);
-	walk_u32(w, "tail", &p->tail);
-	walk_u32(w, "readers", &p->readers);
-	walk_u32(w, "writers", &p->writers);
-	walk_u32(w, "r_counter", &p->r_counter);
-	walk_u32(w, "w_counter", &p->w_counter);
-	if (w->mode == WALK_LOAD && (p->head - p->tail > slots || (!ring && p->head != p->tail)))
-		w->err = w->err ? w->err : -EINVAL;
-	for (uint32_t i = 0; i < slots && !w->err; i++) {
-		struct pipe_slot *s = &p->slot[i];
+	for (uint32_t i = p->tail; i != p->head && !w->err; i++) {
+		struct pipe_slot *s = slot_at(p, i);
 		uint32_t off = s->off, len = s->len;
 
 		walk_u32(w, "off", &off);
 		walk_u32(w, "len", &len);
 		walk_bool(w, "packet", &s->packet);
-		if (off > PIPE_PAGE || len > PIPE_PAGE - off)
-			w->err = -EINVAL;
+		if (off > PIPE_PAGE || len > PIPE_PAGE - off || len == 0) {
+			walk_fail(w, -EBADMSG);
+			return;
+		}
 		s->off = (uint16_t)off;
 		s->len = (uint16_t)len;
+		walk_bytes(w, "bytes", page_at(p, i) + off, len);
 	}
-	if (ring && !w->err)
-		walk_bytes(w, "bytes", p->ring, (size_t)slots * PIPE_PAGE);
 }
 
-static const struct file_ops pipe_ops = {
+/* Loading: the pipe has no slot in use. */
+static void pipe_fields_walk(struct pipe *p, struct walk *w)
+{
+	uint32_t slots = p->slots, used = p->head - p->tail;
+
+	walk_count(w, "slots", &slots, PIPE_BYTES_MAX / PIPE_PAGE);
+	walk_count(w, "used", &used, slots);
+	walk_u32(w, "r_counter", &p->r_counter);
+	walk_u32(w, "w_counter", &p->w_counter);
+	if (w->mode == WALK_LOAD) {
+		if (slots == 0 || (slots & (slots - 1)))
+			walk_fail(w, -EBADMSG);
+		if (w->err)
+			return;
+		io_state(p->k)->pipe_pages += slots - p->slots;
+		if (pipe_resize(p, slots) < 0) {
+			io_state(p->k)->pipe_pages += p->slots - slots;
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		p->ring = used ? calloc(slots, PIPE_PAGE) : NULL;
+		if (used && !p->ring) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		p->tail = 0;
+		p->head = used;
+	}
+	slots_walk(p, w);
+	if (w->mode == WALK_LOAD && w->err)
+		p->head = p->tail;
+}
+
+/* The first file of a pipe that is walked brings it along. Who reads and writes is counted. */
+static void pipe_walk(struct file *f, struct walk *w)
+{
+	struct pipe *p = w->mode == WALK_SAVE ? pipe_of(f) : f->inode->fifo;
+	bool known = p && walk_knows(w, WALK_PIPE, p);
+
+	walk_bool(w, "known", &known);
+	if (w->err)
+		return;
+	if (w->mode == WALK_LOAD) {
+		if (known != (p != NULL)) {
+			walk_fail(w, -EBADMSG);
+			return;
+		}
+		if (!p)
+			p = pipe_new(f->k);
+		if (!p) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		f->inode->fifo = f->priv = p;
+		p->files++;
+		p->readers += file_readable(f);
+		p->writers += file_writable(f);
+	}
+	if (known)
+		return;
+	walk_number(w, WALK_PIPE, p);
+	pipe_fields_walk(p, w);
+}
+
+const struct file_ops pipe_ops = {
 	.name = "pipe",
 	.flags = FILE_STREAM,
 	.read = pipe_read,

@@ -15,6 +15,9 @@ struct task;
 struct file;
 struct inode;
 struct kernel;
+struct file_ops;
+
+extern const struct file_ops pipe_ops;
 
 /* Two open files, read and write end, one reference each: 0 or a negative errno.
  * @flags: O_NONBLOCK, O_DIRECT (packets). */

@@ -94,6 +94,11 @@ static void signalfd_release(struct file *f)
 	free(f->priv);
 }
 
+static gsigset_t usable(gsigset_t mask)
+{
+	return mask & ~(GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP));
+}
+
 static void signalfd_walk(struct file *f, struct walk *w)
 {
 	struct signalfd *s = f->priv;
@@ -105,9 +110,10 @@ static void signalfd_walk(struct file *f, struct walk *w)
 		return;
 	}
 	walk_u64(w, "mask", &s->mask);
+	s->mask = usable(s->mask);
 }
 
-static const struct file_ops signalfd_ops = {
+const struct file_ops signalfd_ops = {
 	.name = "[signalfd]",
 	.flags = FILE_STREAM,
 	.read = signalfd_read,
@@ -116,11 +122,6 @@ static const struct file_ops signalfd_ops = {
 	.release = signalfd_release,
 	.walk = signalfd_walk,
 };
-
-static gsigset_t usable(gsigset_t mask)
-{
-	return mask & ~(GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP));
-}
 
 struct file *signalfd_create(struct kernel *k, gsigset_t mask, unsigned flags)
 {

@@ -109,20 +109,20 @@ static void timerfd_walk(struct file *f, struct walk *w)
 		return;
 	}
 	walk_i32(w, "clock", &t->clock);
-	walk_i64(w, "when", &t->when);
+	walk_time(w, "when", &t->when);
 	walk_i64(w, "interval", &t->interval);
 	walk_u64(w, "ticks", &t->ticks);
 	walk_bool(w, "fired", &t->fired);
 	if (w->mode == WALK_LOAD && !w->err) {
 		t->timer.fn = on_timer;
-		if (t->interval < 0 || t->when < 0)
-			w->err = -EINVAL;
+		if (t->interval < 0)
+			walk_fail(w, -EBADMSG);
 		else if (t->when && !t->fired && ktimer_set(f->k, &t->timer, t->when) < 0)
 			w->err = -ENOMEM;
 	}
 }
 
-static const struct file_ops timerfd_ops = {
+const struct file_ops timerfd_ops = {
 	.name = "[timerfd]",
 	.flags = FILE_STREAM,
 	.read = timerfd_read,

@@ -22,6 +22,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/walk.h"
 
 enum {
 	NS_PER_US = 1000,
@@ -717,4 +718,118 @@ SYSCALL1(timer_delete, int32_t, id)
 		return -EINVAL;
 	timer_free(task->proc, t);
 	return 0;
+}
+
+static void real_walk(struct proc *p, struct walk *w)
+{
+	walk_i64(w, "interval", &p->itimer_real_interval);
+	walk_time(w, "when", &p->itimer_real_when);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if (p->itimer_real_interval < 0)
+		walk_fail(w, -EBADMSG);
+	p->itimer_real.fn = on_real;
+	if (!w->err && p->itimer_real_when)
+		walk_fail(w, ktimer_set(p->k, &p->itimer_real, p->itimer_real_when));
+}
+
+static void cpu_walk(
+	struct cpu_itimer *c, struct walk *w, void (*fn)(struct kernel *k, struct ktimer *timer))
+{
+	walk_i64(w, "when", &c->when);
+	walk_i64(w, "interval", &c->interval);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if (c->when < 0 || c->interval < 0)
+		walk_fail(w, -EBADMSG);
+	c->timer.fn = fn;
+	if (!w->err && c->when)
+		walk_fail(w, cpu_look_again(c));
+}
+
+static void posix_walk(struct posix_timer *t, struct walk *w)
+{
+	walk_i32(w, "id", &t->id);
+	walk_i32(w, "clock", &t->clock);
+	walk_i32(w, "notify", &t->notify);
+	walk_i32(w, "signo", &t->signo);
+	walk_i32(w, "tid", &t->tid);
+	walk_u64(w, "value", &t->value);
+	walk_i32(w, "of", &t->of);
+	walk_i64(w, "interval", &t->interval);
+	if (on_cpu_time(t))
+		walk_i64(w, "when", &t->when);
+	else
+		walk_time(w, "when", &t->when);
+	walk_bool(w, "fired", &t->fired);
+	walk_i32(w, "overrun", &t->overrun);
+	walk_i32(w, "overrun_last", &t->overrun_last);
+}
+
+static bool posix_ok(const struct posix_timer *t)
+{
+	return t->id >= 0 && clock_known(t->clock) && t->interval >= 0 && t->when >= 0 &&
+	       t->overrun >= 0 && t->overrun_last >= 0 && t->tid >= 0 && t->of >= 0 &&
+	       (t->notify == SIGEV_NONE || (t->signo > 0 && t->signo <= GSIG_MAX));
+}
+
+static void posix_load(struct proc *p, struct posix_timer **last, struct walk *w)
+{
+	struct proc_timers *pt = p->posix_timers;
+	struct posix_timer *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	t->proc = p;
+	t->timer.fn = on_posix;
+	posix_walk(t, w);
+	if (!w->err && (!posix_ok(t) || timer_find(p, t->id)))
+		walk_fail(w, -EBADMSG);
+	if (w->err) {
+		free(t);
+		return;
+	}
+	*last = t;
+	pt->count++;
+	/* One whose signal waits is armed when that is taken: timers_deliver(). A thread's clock
+	 * cannot be asked before there are threads: it is looked at soon. */
+	if (t->when && t->notify != SIGEV_NONE && !t->fired)
+		walk_fail(w,
+			ktimer_set(p->k, &t->timer, on_cpu_time(t) ? kernel_now(p->k) : t->when));
+}
+
+void timers_walk(struct proc *p, struct walk *w)
+{
+	struct proc_timers *pt = p->posix_timers;
+	struct posix_timer **last;
+	bool any = pt != NULL;
+	uint32_t n = pt ? pt->count : 0;
+
+	real_walk(p, w);
+	walk_bool(w, "timers", &any);
+	if (!any || w->err)
+		return;
+	pt = timers_of(p);
+	if (!pt) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	cpu_walk(&pt->virt, w, on_cpu);
+	cpu_walk(&pt->prof, w, on_cpu);
+	cpu_walk(&pt->limit, w, on_limit);
+	walk_i32(w, "last_id", &pt->last_id);
+	if (pt->last_id < 0)
+		walk_fail(w, -EBADMSG);
+	walk_list(w, "count", &n, POSIX_TIMERS_MAX);
+	last = &pt->first;
+	for (; n > 0 && !w->err; n--) {
+		if (w->mode == WALK_LOAD)
+			posix_load(p, last, w);
+		else
+			posix_walk(*last, w);
+		if (!w->err)
+			last = &(*last)->next;
+	}
 }

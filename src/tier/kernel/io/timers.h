@@ -24,6 +24,10 @@ void timers_deliver(struct proc *p, union gsiginfo *info);
 /* RLIMIT_CPU of the process is new: 0 or -ENOMEM. */
 int timers_cpu_limit(struct proc *p);
 
+/* All of them, armed again when they are loaded. */
+struct walk;
+void timers_walk(struct proc *p, struct walk *w);
+
 /* CPU time of a process, and of one thread of it, ns. */
 int64_t proc_cpu_ns(struct proc *p);
 int64_t task_cpu_ns(struct task *t);

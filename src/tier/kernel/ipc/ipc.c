@@ -14,6 +14,7 @@
 
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/walk.h"
 
 #define SHM_WINDOW 0x5e0000000000ULL /* nothing puts anything there by itself */
 
@@ -85,6 +86,24 @@ static struct ipc_obj *by_key(struct ipc_table *tab, int32_t key)
 	return NULL;
 }
 
+static int slot_room(struct ipc_table *tab, uint32_t i)
+{
+	uint32_t cap = tab->cap ? tab->cap * 2 : 8;
+	struct ipc_obj **p;
+
+	if (i < tab->cap)
+		return 0;
+	while (cap <= i)
+		cap *= 2;
+	p = realloc(tab->slots, cap * sizeof(struct ipc_obj *));
+	if (!p)
+		return -ENOMEM;
+	memset(p + tab->cap, 0, (cap - tab->cap) * sizeof(struct ipc_obj *));
+	tab->slots = p;
+	tab->cap = cap;
+	return 0;
+}
+
 static int place(struct ipc_table *tab, struct ipc_obj *o)
 {
 	bool asked = tab->next_id >= 0;
@@ -95,20 +114,8 @@ static int place(struct ipc_table *tab, struct ipc_obj *o)
 		i++;
 	if (i >= IPC_ID_STEP)
 		return -ENOSPC;
-	if (i >= tab->cap) {
-		uint32_t cap = tab->cap ? tab->cap * 2 : 8;
-		struct ipc_obj **p;
-
-		while (cap <= i)
-			cap *= 2;
-		p = realloc(tab->slots, cap * sizeof(struct ipc_obj *));
-
-		if (!p)
-			return -ENOMEM;
-		memset(p + tab->cap, 0, (cap - tab->cap) * sizeof(struct ipc_obj *));
-		tab->slots = p;
-		tab->cap = cap;
-	}
+	if (slot_room(tab, i) < 0)
+		return -ENOMEM;
 	o->id = (int32_t)(i + (uint32_t)IPC_ID_STEP * seq);
 	o->perm.seq = seq;
 	if (asked)
@@ -264,4 +271,91 @@ void ipc_proc_gone(struct proc *p)
 		return;
 	sem_proc_gone(p);
 	shm_proc_gone(p);
+}
+
+struct ipc_obj *ipc_by_id(const struct ipc_state *s, int kind, int32_t id)
+{
+	const struct ipc_table *tab = &s->table[kind];
+	uint32_t i = (uint32_t)id % IPC_ID_STEP;
+
+	return id >= 0 && i < tab->cap && tab->slots[i] && tab->slots[i]->id == id ? tab->slots[i]
+										   : NULL;
+}
+
+static void obj_walk(struct ipc_obj *o, struct walk *w)
+{
+	walk_bytes(w, "perm", &o->perm, sizeof(o->perm));
+	walk_i32(w, "id", &o->id);
+	walk_bool(w, "gone", &o->gone);
+}
+
+static void obj_load(struct kernel *k, int kind, struct walk *w,
+	struct ipc_obj *(*walk)(struct kernel *k, struct ipc_obj *o, struct walk *w),
+	void (*free_one)(struct kernel *k, struct ipc_obj *o))
+{
+	struct ipc_table *tab = &k->ipc->table[kind];
+	struct ipc_obj head = { .id = -1 }, *o;
+	uint32_t i;
+
+	obj_walk(&head, w);
+	i = (uint32_t)head.id % IPC_ID_STEP;
+	if (!w->err && (head.id < 0 || (i < tab->cap && tab->slots[i])))
+		walk_fail(w, -EBADMSG);
+	o = w->err ? NULL : walk(k, NULL, w);
+	if (!o)
+		return;
+	o->perm = head.perm;
+	o->id = head.id;
+	o->gone = head.gone;
+	if (slot_room(tab, i) < 0)
+		walk_fail(w, -ENOMEM);
+	if (w->err) {
+		free_one(k, o);
+		return;
+	}
+	tab->slots[i] = o;
+	tab->count++;
+}
+
+static void table_walk(struct kernel *k, int kind, struct walk *w)
+{
+	static const struct {
+		struct ipc_obj *(*walk)(struct kernel *k, struct ipc_obj *o, struct walk *w);
+		void (*free_one)(struct kernel *k, struct ipc_obj *o);
+	} kinds[IPC_KINDS] = { { shm_walk, shm_free }, { sem_walk, sem_free },
+		{ msg_walk, msg_free } };
+	struct ipc_table *tab = &k->ipc->table[kind];
+	uint32_t n = tab->count, seq = tab->seq;
+
+	walk_count(w, "seq", &seq, IPC_ID_STEP);
+	tab->seq = (uint16_t)seq;
+	walk_i32(w, "next_id", &tab->next_id);
+	walk_count(w, "max", &tab->max, tab->max);
+	walk_list(w, "objects", &n, IPC_ID_STEP);
+	for (uint32_t i = 0; w->mode == WALK_SAVE && i < tab->cap; i++) {
+		if (!tab->slots[i])
+			continue;
+		obj_walk(tab->slots[i], w);
+		kinds[kind].walk(k, tab->slots[i], w);
+	}
+	for (; w->mode == WALK_LOAD && n > 0 && !w->err; n--)
+		obj_load(k, kind, w, kinds[kind].walk, kinds[kind].free_one);
+}
+
+void ipc_walk(struct kernel *k, struct walk *w)
+{
+	bool any = k->ipc != NULL;
+
+	walk_bool(w, "ipc", &any);
+	if (!any || w->err)
+		return;
+	if (!ipc_state(k)) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	for (int kind = 0; kind < IPC_KINDS && !w->err; kind++)
+		table_walk(k, kind, w);
+	shm_attaches_walk(k, w);
+	sem_undos_walk(k, w);
+	mq_walk(k, w);
 }

@@ -46,6 +46,7 @@ struct ipc_table {
 };
 
 struct mqueue;
+extern const struct file_ops mq_ops;
 struct ipc_state {
 	struct ipc_table table[IPC_KINDS];
 	uint64_t shm_bytes;
@@ -90,6 +91,24 @@ void shm_free(struct kernel *k, struct ipc_obj *o);
 void sem_free(struct kernel *k, struct ipc_obj *o);
 void msg_free(struct kernel *k, struct ipc_obj *o);
 void mq_done(struct kernel *k);
+
+/*
+ * All of it, and the numbers of POSIX queues (ipc_walk); then, when there are files and processes
+ * with their tables, who waits to hear of a queue (mq_link_walk). Of each kind: the fields of one;
+ * loading
+ * (@o is NULL) makes it, or NULL.
+ */
+void ipc_walk(struct kernel *k, struct walk *w);
+struct file;
+void mq_each_file(struct kernel *k, void (*fn)(void *arg, struct file *f), void *arg);
+void mq_link_walk(struct kernel *k, struct walk *w);
+struct ipc_obj *shm_walk(struct kernel *k, struct ipc_obj *o, struct walk *w);
+struct ipc_obj *sem_walk(struct kernel *k, struct ipc_obj *o, struct walk *w);
+struct ipc_obj *msg_walk(struct kernel *k, struct ipc_obj *o, struct walk *w);
+void shm_attaches_walk(struct kernel *k, struct walk *w);
+void sem_undos_walk(struct kernel *k, struct walk *w);
+void mq_walk(struct kernel *k, struct walk *w);
+struct ipc_obj *ipc_by_id(const struct ipc_state *s, int kind, int32_t id); /* NULL: none */
 
 /* /proc/sysvipc/msg, sem and shm: a line each. */
 void msg_show(struct ipc_obj *o, struct buf *out);

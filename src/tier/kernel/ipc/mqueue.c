@@ -61,8 +61,6 @@ struct gmq_attr {
 	int64_t flags, maxmsg, msgsize, curmsgs, reserved[4];
 };
 
-static const struct file_ops mq_ops;
-
 static uint64_t promised(int64_t max, int64_t size)
 {
 	return (uint64_t)max * ((uint64_t)size + sizeof(struct mq_msg));
@@ -531,17 +529,166 @@ static void mq_release(struct file *f)
 	mq_drop(q);
 }
 
-static void mq_walk(struct file *f, struct walk *w)
+static void mq_file_walk(struct file *f, struct walk *w)
 {
-	walk_ref(w, "queue", WALK_IPC, (void **)&f->priv);
+	struct mqueue *q = f->priv;
+
+	walk_need(w, "queue", WALK_IPC, (void **)&q);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	f->priv = q;
+	q->files++;
 }
 
-static const struct file_ops mq_ops = {
+const struct file_ops mq_ops = {
 	.name = "mqueue",
 	.flags = FILE_STREAM,
 	.read = mq_read,
 	.poll = mq_poll,
 	.flush = mq_flush,
 	.release = mq_release,
-	.walk = mq_walk,
+	.walk = mq_file_walk,
 };
+
+static void message_walk(struct mq_msg *m, struct walk *w)
+{
+	walk_u32(w, "prio", &m->prio);
+	walk_bytes(w, "data", m->data, m->len);
+}
+
+static void messages_load(struct mqueue *q, uint32_t n, struct walk *w)
+{
+	for (; n > 0 && !w->err; n--) {
+		struct mq_msg *m;
+		uint32_t len = 0;
+
+		walk_list(w, "len", &len, (uint32_t)q->size);
+		m = w->err ? NULL : malloc(sizeof(*m) + len);
+		if (!m) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		m->len = len;
+		message_walk(m, w);
+		insert(q, m);
+	}
+}
+
+static void queue_walk(struct mqueue *q, struct walk *w)
+{
+	struct ipc_state *s = q->k->ipc;
+	uint32_t n = (uint32_t)q->count;
+	int64_t max = q->max, size = q->size;
+
+	walk_str(w, "name", &q->name);
+	walk_u32(w, "mode", &q->mode);
+	walk_u32(w, "uid", &q->uid);
+	walk_u32(w, "gid", &q->gid);
+	walk_i64(w, "max", &max);
+	walk_i64(w, "size", &size);
+	if (max < 1 || max > MQ_HARD_MESSAGES || size < 1 || size > MQ_HARD_BYTES)
+		walk_fail(w, -EBADMSG);
+	if (w->err)
+		return;
+	q->max = max;
+	q->size = size;
+	if (w->mode == WALK_LOAD)
+		s->queue_bytes += promised(max, size);
+	walk_list(w, "messages", &n, (uint32_t)max);
+	for (struct mq_msg *m = q->first; m && w->mode == WALK_SAVE; m = m->next) {
+		walk_u32(w, "len", &m->len);
+		message_walk(m, w);
+	}
+	if (w->mode == WALK_LOAD)
+		messages_load(q, n, w);
+}
+
+static struct mqueue *queue_make(struct kernel *k, struct walk *w)
+{
+	struct mqueue *q = calloc(1, sizeof(*q));
+
+	if (!q) {
+		walk_fail(w, -ENOMEM);
+		return NULL;
+	}
+	q->k = k;
+	q->next = k->ipc->queues;
+	k->ipc->queues = q;
+	k->ipc->queue_count++;
+	return q;
+}
+
+void mq_walk(struct kernel *k, struct walk *w)
+{
+	struct ipc_state *s = k->ipc;
+	struct mqueue *q, *last = NULL;
+	uint32_t n = s->queue_count;
+
+	walk_list(w, "queues", &n, MQ_QUEUES_MAX);
+	for (; n > 0 && !w->err; n--) {
+		if (w->mode == WALK_LOAD) {
+			q = queue_make(k, w);
+		} else { /* the oldest first: each new one comes in front */
+			for (q = s->queues; q->next != last; q = q->next)
+				;
+			last = q;
+		}
+		if (!q)
+			return;
+		walk_number(w, WALK_IPC, q);
+		queue_walk(q, w);
+	}
+}
+
+/* Closing a descriptor takes the process's registration away: so it must have one. */
+static bool has_open(const struct proc *p, const struct mqueue *q)
+{
+	for (const struct task *t = p->tasks; t; t = t->next)
+		for (unsigned i = 0; t->files && i < t->files->cap; i++)
+			if (t->files->slots[i].file && t->files->slots[i].file->priv == q &&
+				t->files->slots[i].file->ops == &mq_ops)
+				return true;
+	return false;
+}
+
+static void notify_walk(struct mqueue *q, struct walk *w)
+{
+	struct proc *p = q->notify;
+	struct file *f = q->notify_file;
+
+	walk_ref(w, "notify", WALK_PROC, (void **)&p);
+	walk_ref(w, "notify_file", WALK_FILE, (void **)&f);
+	walk_i32(w, "notify_how", &q->notify_how);
+	walk_i32(w, "notify_sig", &q->notify_sig);
+	walk_u64(w, "notify_value", &q->notify_value);
+	walk_bytes(w, "notify_cookie", q->notify_cookie, sizeof(q->notify_cookie));
+	walk_bytes(w, "notify_by", &q->notify_by, sizeof(q->notify_by));
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if ((p && !has_open(p, q)) || (f && (!p || netlink_is(f) < 0)) ||
+		(q->notify_how == SIGEV_SIGNAL &&
+			(q->notify_sig < 0 || q->notify_sig > GSIG_MAX))) {
+		walk_fail(w, -EBADMSG);
+		return;
+	}
+	q->notify = p;
+	q->notify_file = f ? file_ref(f) : NULL;
+}
+
+void mq_link_walk(struct kernel *k, struct walk *w)
+{
+	for (uint32_t i = 1; i <= walk_count_of(w, WALK_IPC) && !w->err; i++)
+		notify_walk(walk_get(w, WALK_IPC, i), w);
+}
+
+void mq_each_file(struct kernel *k, void (*fn)(void *arg, struct file *f), void *arg)
+{
+	struct mqueue *last = NULL, *q;
+
+	for (; k->ipc && last != k->ipc->queues; last = q) { /* the oldest first */
+		for (q = k->ipc->queues; q->next != last; q = q->next)
+			;
+		if (q->notify_file)
+			fn(arg, q->notify_file);
+	}
+}

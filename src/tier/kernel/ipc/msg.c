@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/walk.h"
 
 enum {
 	CMD_MSG_STAT = 11,
@@ -88,6 +89,18 @@ void msg_free(struct kernel *k, struct ipc_obj *o)
 	free(q);
 }
 
+static void append(struct msg_queue *q, struct message *m)
+{
+	m->next = NULL;
+	if (q->last)
+		q->last->next = m;
+	else
+		q->first = m;
+	q->last = m;
+	q->count++;
+	q->bytes += m->len;
+}
+
 static long msg_wait(struct task *task, struct msg_queue *q)
 {
 	long r = wait_on(task, &q->o.wait, 0);
@@ -120,16 +133,9 @@ SYSCALL4(msgsnd, int32_t, id, gva_t, umsg, uint64_t, len, int32_t, flags)
 		free(m);
 		return -EFAULT;
 	}
-	m->next = NULL;
 	m->type = type;
 	m->len = (uint32_t)len;
-	if (q->last)
-		q->last->next = m;
-	else
-		q->first = m;
-	q->last = m;
-	q->count++;
-	q->bytes += len;
+	append(q, m);
 	q->stime = ipc_seconds(task);
 	q->lspid = task->proc->pid;
 	wait_wake(&q->o.wait, 0);
@@ -335,4 +341,51 @@ void msg_show(struct ipc_obj *o, struct buf *out)
 		p->key, o->id, p->mode, (unsigned long long)q->bytes, (unsigned long long)q->count,
 		q->lspid, q->lrpid, p->uid, p->gid, p->cuid, p->cgid, (long long)q->stime,
 		(long long)q->rtime, (long long)q->ctime);
+}
+
+static void message_load(struct msg_queue *q, struct walk *w)
+{
+	struct message *m;
+	uint32_t len = 0;
+
+	walk_list(w, "len", &len, MSG_BYTES_MAX);
+	m = w->err ? NULL : malloc(sizeof(*m) + len);
+	if (!m) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	m->len = len;
+	walk_i64(w, "type", &m->type);
+	walk_bytes(w, "text", m->text, len);
+	if (m->type < 1)
+		walk_fail(w, -EBADMSG);
+	append(q, m);
+}
+
+struct ipc_obj *msg_walk(struct kernel *k, struct ipc_obj *o, struct walk *w)
+{
+	struct msg_queue *q = (struct msg_queue *)o;
+	uint32_t n = q ? (uint32_t)q->count : 0;
+
+	if (!q)
+		q = calloc(1, sizeof(*q));
+	if (!q) {
+		walk_fail(w, -ENOMEM);
+		return NULL;
+	}
+	walk_u64(w, "limit", &q->limit);
+	walk_i64(w, "stime", &q->stime);
+	walk_i64(w, "rtime", &q->rtime);
+	walk_i64(w, "ctime", &q->ctime);
+	walk_i32(w, "lspid", &q->lspid);
+	walk_i32(w, "lrpid", &q->lrpid);
+	walk_list(w, "messages", &n, UINT32_MAX);
+	for (struct message *m = q->first; m && w->mode == WALK_SAVE; m = m->next) {
+		walk_list(w, "len", &m->len, MSG_BYTES_MAX);
+		walk_i64(w, "type", &m->type);
+		walk_bytes(w, "text", m->text, m->len);
+	}
+	for (; n > 0 && w->mode == WALK_LOAD && !w->err; n--)
+		message_load(q, w);
+	return &q->o;
 }

@@ -18,6 +18,7 @@
 #include "base/own.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/walk.h"
 
 /* clang-format off */
 enum { CMD_GETPID = 11, CMD_GETVAL = 12, CMD_GETALL = 13, CMD_GETNCNT = 14, CMD_GETZCNT = 15, CMD_SETVAL = 16,
@@ -55,6 +56,17 @@ struct gsemid_ds {
 	uint64_t nsems, unused3[2];
 };
 
+static struct sem_set *new_set(struct ipc_state *s, uint32_t n)
+{
+	struct sem_set *set = calloc(1, sizeof(*set) + n * sizeof(struct sem));
+
+	if (!set)
+		return NULL;
+	set->n = n;
+	s->sem_total += n;
+	return set;
+}
+
 static struct ipc_obj *make_set(struct task *t, const struct ipc_get *g, int *ret_err)
 {
 	struct ipc_state *s = ipc_state(t->k);
@@ -67,12 +79,10 @@ static struct ipc_obj *make_set(struct task *t, const struct ipc_get *g, int *re
 	if (s->sem_total + g->size > SEM_TOTAL_MAX)
 		return NULL;
 	*ret_err = -ENOMEM;
-	set = calloc(1, sizeof(*set) + g->size * sizeof(struct sem));
+	set = new_set(s, (uint32_t)g->size);
 	if (!set)
 		return NULL;
-	set->n = (uint32_t)g->size;
 	set->ctime = ipc_seconds(t);
-	s->sem_total += set->n;
 	return &set->o;
 }
 
@@ -479,4 +489,81 @@ void sem_show(struct ipc_obj *o, struct buf *out)
 	buf_add_fmt(out, "%10d %10d  %4o %10u %5u %5u %5u %5u %10lld %10lld\n", p->key, o->id,
 		p->mode, s->n, p->uid, p->gid, p->cuid, p->cgid, (long long)s->otime,
 		(long long)s->ctime);
+}
+
+struct ipc_obj *sem_walk(struct kernel *k, struct ipc_obj *o, struct walk *w)
+{
+	struct sem_set *set = (struct sem_set *)o;
+	uint32_t n = set ? set->n : 0;
+
+	walk_list(w, "sems", &n, SEM_PER_SET_MAX);
+	if (w->mode == WALK_LOAD) {
+		if (!w->err && (n == 0 || n > SEM_TOTAL_MAX - k->ipc->sem_total))
+			walk_fail(w, -EBADMSG);
+		set = w->err ? NULL : new_set(k->ipc, n);
+		if (!set) {
+			walk_fail(w, -ENOMEM);
+			return NULL;
+		}
+	}
+	walk_i64(w, "otime", &set->otime);
+	walk_i64(w, "ctime", &set->ctime);
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t value = set->sems[i].value;
+
+		walk_count(w, "value", &value, SEM_VALUE_MAX);
+		set->sems[i].value = (uint16_t)value;
+		walk_i32(w, "pid", &set->sems[i].pid);
+	}
+	return &set->o;
+}
+
+static struct sem_undo *undo_load(struct ipc_state *s, struct walk *w, struct proc *p, int32_t id)
+{
+	struct sem_set *set = (struct sem_set *)ipc_by_id(s, IPC_SEM, id);
+	struct sem_undo *u;
+
+	if (!set) {
+		walk_fail(w, -EBADMSG);
+		return NULL;
+	}
+	u = calloc(1, sizeof(*u) + set->n * sizeof(u->adj[0]));
+	if (!u) {
+		walk_fail(w, -ENOMEM);
+		return NULL;
+	}
+	u->proc = p;
+	u->set = set;
+	return u;
+}
+
+void sem_undos_walk(struct kernel *k, struct walk *w)
+{
+	enum { ADJ_MAX = 1 << 30 };
+	struct sem_undo **last = &k->ipc->undos;
+	uint32_t n = 0;
+
+	for (struct sem_undo *u = k->ipc->undos; u; u = u->next)
+		n++;
+	walk_list(w, "undos", &n, UINT32_MAX);
+	for (; n > 0 && !w->err; n--) {
+		struct sem_undo *u = *last;
+		struct proc *p = u ? u->proc : NULL;
+		int32_t id = u ? u->set->o.id : 0;
+
+		walk_need(w, "proc", WALK_PROC, (void **)&p);
+		walk_i32(w, "id", &id);
+		if (w->mode == WALK_LOAD && !w->err)
+			*last = undo_load(k->ipc, w, p, id);
+		if (w->err)
+			return;
+		for (uint32_t i = 0; i < (*last)->set->n; i++) {
+			walk_i32(w, "adj", &(*last)->adj[i]);
+			if ((*last)->adj[i] < -ADJ_MAX || (*last)->adj[i] > ADJ_MAX) {
+				(*last)->adj[i] = 0;
+				walk_fail(w, -EBADMSG);
+			}
+		}
+		last = &(*last)->next;
+	}
 }

@@ -25,6 +25,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/walk.h"
 
 enum {
 	PAGE = 4096,
@@ -75,6 +76,24 @@ static uint64_t pages_of(uint64_t size)
 	return (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
 }
 
+static struct shm_seg *new_seg(struct ipc_state *s, uint64_t size)
+{
+	struct shm_seg *seg = calloc(1, sizeof(*seg));
+
+	if (!seg)
+		return NULL;
+	seg->fd = (int)syscall(SYS_memfd_create, "shm", MFD_CLOEXEC);
+	if (seg->fd < 0 || ftruncate(seg->fd, (off_t)pages_of(size)) < 0) {
+		if (seg->fd >= 0)
+			close(seg->fd);
+		free(seg);
+		return NULL;
+	}
+	seg->size = size;
+	s->shm_bytes += pages_of(size);
+	return seg;
+}
+
 static struct ipc_obj *make_seg(struct task *t, const struct ipc_get *g, int *ret_err)
 {
 	struct ipc_state *s = ipc_state(t->k);
@@ -87,20 +106,11 @@ static struct ipc_obj *make_seg(struct task *t, const struct ipc_get *g, int *re
 	if (pages_of(g->size) > SHM_BYTES_ALL - s->shm_bytes)
 		return NULL;
 	*ret_err = -ENOMEM;
-	seg = calloc(1, sizeof(*seg));
+	seg = new_seg(s, g->size);
 	if (!seg)
 		return NULL;
-	seg->fd = (int)syscall(SYS_memfd_create, "shm", MFD_CLOEXEC);
-	if (seg->fd < 0 || ftruncate(seg->fd, (off_t)pages_of(g->size)) < 0) {
-		if (seg->fd >= 0)
-			close(seg->fd);
-		free(seg);
-		return NULL;
-	}
-	seg->size = g->size;
 	seg->cpid = t->proc->pid;
 	seg->ctime = ipc_seconds(t);
-	s->shm_bytes += pages_of(seg->size);
 	return &seg->o;
 }
 
@@ -416,4 +426,66 @@ void shm_show(struct ipc_obj *o, struct buf *out)
 		(unsigned long long)s->attached, p->uid, p->gid, p->cuid, p->cgid,
 		(long long)s->atime, (long long)s->dtime, (long long)s->ctime,
 		(unsigned long long)(s->size + 4095) & ~4095ULL, 0u);
+}
+
+struct ipc_obj *shm_walk(struct kernel *k, struct ipc_obj *o, struct walk *w)
+{
+	struct shm_seg *seg = (struct shm_seg *)o;
+	uint64_t size = seg ? seg->size : 0;
+
+	walk_u64(w, "size", &size);
+	if (w->mode == WALK_LOAD) {
+		if (!w->err && (size == 0 || size > SHM_BYTES_ALL ||
+				       pages_of(size) > SHM_BYTES_ALL - k->ipc->shm_bytes))
+			walk_fail(w, -EBADMSG);
+		seg = w->err ? NULL : new_seg(k->ipc, size);
+		if (!seg) {
+			walk_fail(w, -ENOMEM);
+			return NULL;
+		}
+	}
+	walk_i64(w, "atime", &seg->atime);
+	walk_i64(w, "dtime", &seg->dtime);
+	walk_i64(w, "ctime", &seg->ctime);
+	walk_i32(w, "cpid", &seg->cpid);
+	walk_i32(w, "lpid", &seg->lpid);
+	walk_sparse(w, "contents", seg->fd, pages_of(size));
+	return &seg->o;
+}
+
+void shm_attaches_walk(struct kernel *k, struct walk *w)
+{
+	struct shm_attach **last = &k->ipc->attaches;
+	uint32_t n = 0;
+
+	for (struct shm_attach *a = k->ipc->attaches; a; a = a->next)
+		n++;
+	walk_u64(w, "shm_next", &k->ipc->shm_next);
+	if (k->ipc->shm_next > SHM_WINDOW_END)
+		walk_fail(w, -EBADMSG);
+	walk_list(w, "attaches", &n, UINT32_MAX);
+	for (; n > 0 && !w->err; n--) {
+		struct shm_attach a = *last ? **last : (struct shm_attach){ 0 };
+		int32_t id = a.seg ? a.seg->o.id : 0;
+
+		walk_need(w, "proc", WALK_PROC, (void **)&a.proc);
+		walk_i32(w, "id", &id);
+		walk_u64(w, "at", &a.at);
+		a.seg = (struct shm_seg *)ipc_by_id(k->ipc, IPC_SHM, id);
+		if (!a.seg)
+			walk_fail(w, -EBADMSG);
+		if (w->err)
+			return;
+		if (w->mode == WALK_LOAD) {
+			*last = malloc(sizeof(a));
+			if (!*last) {
+				walk_fail(w, -ENOMEM);
+				return;
+			}
+			a.next = NULL;
+			**last = a;
+			a.seg->attached++;
+		}
+		last = &(*last)->next;
+	}
 }

@@ -13,7 +13,8 @@
 
 #include "tier/kernel/shim/shim.h"
 
-enum { ENOSYS_ = 38, FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
+enum { ESRCH_ = 3, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
+enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
 
 struct mcontext {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
@@ -479,10 +480,20 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 192,
+_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		       offsetof(struct place_answer, path) == 48 &&
+		       offsetof(struct place_answer, data) == 208 &&
+		       offsetof(struct place_signals, known) == 2048 &&
+		       offsetof(struct place_signals, age) == 2112 &&
+		       sizeof(struct place_fd) == 192 && offsetof(struct place_fd, stat) == 48,
 	"as the stubs have it");
 _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
-		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) <= PLACE_AGE,
+		       PLACE_VIEW < PLACE_SIGNALS_AT &&
+		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
+		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_AGE &&
+		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
+		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
+			       PLACE_BASE + PLACE_SIZE,
 	"one behind the other");
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -490,6 +501,8 @@ _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE
 __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set STATE, " TEXT(PLACE_STATE) "\n"
 	".set ANSWERS, " TEXT(PLACE_ANSWERS_AT) "\n"
+	".set SIGNALS, " TEXT(PLACE_SIGNALS_AT) "\n"
+	".set FDS, " TEXT(PLACE_FDS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
 	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
@@ -518,7 +531,8 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov SITES+24(%rcx), %rax\n"
 	"	jmp *%r11\n"
-	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site */
+	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
+	   (words) */
 	"1:	cmpq $0, STATE\n"
 	"	jne place_call\n"
 	"	movl $1, STATE\n"
@@ -528,18 +542,26 @@ __asm__(".text\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
 	"	mov SITES+12(%rcx), %eax\n" /* kind */
-	"	mov %rdi, %r11\n"           /* path */
-	"	xor %edx, %edx\n"           /* what else counts */
+	"	cmp $6, %eax\n"
+	"	je place_signal\n"
+	"	ja place_fd\n"
+	"	mov %rdx, %rcx\n"
+	"	mov %rdi, %r11\n" /* path */
+	"	xor %edx, %edx\n" /* what else counts */
 	"	cmp $2, %eax\n"
 	"	jb 3f\n"
 	"	cmove %esi, %edx\n"
 	"	je 3f\n"
 	"	cmp $-100, %edi\n" /* AT_FDCWD */
-	"	jne place_give_up\n"
+	"	jne place_fd\n"
 	"	mov %rsi, %r11\n"
 	"	cmp $4, %eax\n"
 	"	cmove %r10d, %edx\n"
-	"3:	mov $HASH_START, %eax\n"
+	"	cmova %ecx, %edx\n"
+	"3:	mov STATE+40, %rcx\n"
+	"	mov SITES+8(%rcx), %eax\n" /* nr */
+	"	xor %edx, %eax\n"
+	"	xor $HASH_START, %eax\n"
 	"	xor %esi, %esi\n"
 	"place_touch:\n"
 	"4:	movzbl (%r11,%rsi), %ecx\n"
@@ -554,30 +576,62 @@ __asm__(".text\n"
 	"5:	mov STATE+40, %rcx\n"
 	"	mov SITES+8(%rcx), %ecx\n" /* nr */
 	"	mov %eax, %edi\n"
-	"	shr $24, %edi\n"
-	"	imul $192, %edi, %edi\n"
-	"	add $ANSWERS, %edi\n"
+	"	shr $21, %edi\n"
+	"	and AGE+56, %edi\n"
+	"	imul $352, %edi, %edi\n"
+	"	cmp %eax, ANSWERS+16(%rdi)\n"
+	"	je 2f\n"
+	"	mov %eax, %edi\n"
+	"	shr $21, %edi\n"
+	"	and AGE+56, %edi\n"
+	"	xor $1, %edi\n"
+	"	imul $352, %edi, %edi\n"
+	"2:	add $ANSWERS, %edi\n"
+	"	mov %eax, STATE+56\n"
+	"	mov 40(%rdi), %eax\n" /* its stamp, before anything that is used */
+	"	mov %eax, STATE+48\n"
+	"	test $1, %al\n"
+	"	jnz place_give_up\n"
+	"	mov STATE+56, %eax\n"
+	"	cmp %eax, 16(%rdi)\n"
+	"	jne place_give_up\n"
 	"	cmp %ecx, 8(%rdi)\n"
 	"	jne place_give_up\n"
 	"	cmp %edx, 12(%rdi)\n"
 	"	jne place_give_up\n"
-	"	cmp %eax, 16(%rdi)\n"
-	"	jne place_give_up\n"
 	"	cmp %esi, 20(%rdi)\n"
 	"	jne place_give_up\n"
-	"	mov AGE, %rax\n"
+	"	mov STATE+52, %eax\n"
+	"	cmp %eax, 32(%rdi)\n"
+	"	jne place_give_up\n"
+	"	movzwl 36(%rdi), %ecx\n"
+	"	and $24, %ecx\n"
+	"	mov AGE(%rcx), %rax\n"
 	"	cmp %rax, (%rdi)\n"
 	"	jne place_give_up\n"
 	"6:	test %esi, %esi\n"
 	"	jz 7f\n"
 	"	dec %esi\n"
 	"	movzbl (%r11,%rsi), %eax\n"
-	"	cmp %al, 32(%rdi,%rsi)\n"
+	"	cmp %al, 48(%rdi,%rsi)\n"
 	"	je 6b\n"
 	"	jmp place_give_up\n"
-	"place_touched:\n"
-	"7:	mov 24(%rdi), %rcx\n"
-	"	mov STATE+40, %r11\n"
+	/* What was found goes to the second argument, or the third after a directory. */
+	"7:	mov %rdi, %r11\n"
+	"	movzwl 38(%rdi), %ecx\n"
+	"	shr $3, %ecx\n"
+	"	mov STATE+40, %rdx\n"
+	"	cmpl $3, SITES+12(%rdx)\n"
+	"	mov STATE+16, %rdi\n"
+	"	jb 8f\n"
+	"	mov STATE+24, %rdi\n"
+	"8:	lea 208(%r11), %rsi\n"
+	"	rep movsq\n"
+	"	mov 24(%r11), %rcx\n"
+	"	mov 40(%r11), %eax\n"
+	"	cmp %eax, STATE+48\n"
+	"	jne place_give_up\n"
+	"9:	mov STATE+40, %r11\n"
 	"	mov SITES(%r11), %r11\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
@@ -588,6 +642,85 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov %rcx, %rax\n"
 	"	jmp *%r11\n"
+	/* (signal, new, old, size): only who asks is answered here. */
+	"place_signal:\n"
+	"	test %rsi, %rsi\n"
+	"	jnz place_give_up\n"
+	"	cmp $8, %r10\n"
+	"	jne place_give_up\n"
+	"	lea -1(%rdi), %eax\n"
+	"	cmp $64, %eax\n"
+	"	jae place_give_up\n"
+	"	mov AGE+24, %r11\n"
+	"	cmp %r11, SIGNALS+2112\n"
+	"	jne place_give_up\n"
+	"	cmpb $0, SIGNALS+2048(%rax)\n"
+	"	je place_give_up\n"
+	"	xor %ecx, %ecx\n"
+	"	test %rdx, %rdx\n"
+	"	jz 9b\n"
+	"	shl $5, %eax\n"
+	"	lea SIGNALS(%rax), %rsi\n"
+	"	mov %rdx, %rdi\n"
+	"	mov $4, %ecx\n"
+	"	rep movsq\n"
+	"	jmp 9b\n"
+	/* By descriptor: stat, by its own call or with no path; TCGETS of no terminal; where it is.
+	 */
+	"place_fd:\n"
+	"	cmp $16, %edi\n"
+	"	jae place_give_up\n"
+	"	imul $192, %edi, %r11d\n"
+	"	mov FDS+24(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS(%r11)\n"
+	"	jne place_give_up\n"
+	"	cmp $8, %eax\n"
+	"	ja 3f\n"
+	"	jb 4f\n"
+	"	testb $2, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	cmp $0x5401, %esi\n"
+	"	jne place_give_up\n"
+	"	mov $-25, %rcx\n" /* ENOTTY */
+	"	jmp 9b\n"
+	"3:	testb $4, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	test %rsi, %rsi\n"
+	"	jnz place_give_up\n"
+	"	mov STATE+24, %rcx\n"
+	"	cmp $1, %ecx\n"
+	"	jne place_give_up\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_give_up\n"
+	"	mov FDS+40(%r11), %rcx\n"
+	"	jmp 9b\n"
+	"4:	testb $1, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	mov FDS+28(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+8(%r11)\n"
+	"	jne place_give_up\n"
+	"	cmp $7, %eax\n"
+	"	je 5f\n"
+	"	cmp $4, %eax\n"
+	"	jne place_give_up\n"
+	"	cmp $0x1000, %r10\n" /* AT_EMPTY_PATH */
+	"	jne place_give_up\n"
+	"	cmpb $0, (%rsi)\n"
+	"	jne place_give_up\n"
+	"	mov STATE+24, %rsi\n"
+	"5:	mov %rsi, %rdi\n"
+	"	lea FDS+48(%r11), %rsi\n"
+	"	mov $18, %ecx\n"
+	"	rep movsq\n"
+	"	jmp 9b\n"
+	"place_touched:\n"
 	"place_give_up:\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
@@ -703,8 +836,19 @@ static void make_blank(uint64_t sock, const uint64_t *prog)
 		send_blank(sock, 0, (int32_t)pid);
 		return;
 	}
-	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0)
-		call6(SYS_futex, (uint64_t)&w->listener, FUTEX_WAIT_, 0, 0, 0, 0);
+	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0) {
+		uint64_t look[2] = { 0, 100000000 };
+
+		if (call6(SYS_futex, (uint64_t)&w->listener, FUTEX_WAIT_, 0, (uint64_t)look, 0,
+			    0) != -ETIMEDOUT_)
+			continue;
+		/* Killed on its way, by a host that has no memory: nobody else would tell. */
+		if (call3(SYS_tgkill, pid, pid, 0) == -ESRCH_ &&
+			!__atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) {
+			send_blank(sock, 0, -EAGAIN_);
+			return;
+		}
+	}
 	if (got & 0x80000000U) {
 		send_blank(sock, 0, -(int32_t)(got & 0x7fffffff));
 		return;

@@ -34,25 +34,60 @@
  * has no answer. The stub has two registers of its own (a call destroys rcx and r11), keeps the
  * flags, and never touches the guest's stack.
  *
- *   PLACE_BASE   a table of pointers to stubs, then sites, then answers: private, of this process
- *   PLACE_AGE    a page that only the kernel process can write: it counts whatever may change an
- *                answer; one that was given at another age is none
+ *   PLACE_BASE     a table of pointers to stubs, then sites, then the stubs' own state, then the
+ *                  dispositions of signals: private, of this process
+ *   PLACE_AGE      a page that only the kernel process can write: it counts whatever may change an
+ *                  answer; one that was given at another age is none
+ *   PLACE_ANSWERS_AT   behind it, and nobody else's to write either: what was asked by path, in the
+ *                  whole sandbox
  */
 #define PLACE_BASE 0x50f0000
 #define PLACE_SITES_AT 0x50f0400
 #define PLACE_STATE 0x50f0c00
-#define PLACE_ANSWERS_AT 0x50f1000
+#define PLACE_VIEW (PLACE_STATE + 52)
+#define PLACE_SIGNALS_AT 0x50f1000
+#define PLACE_FDS_AT 0x50f2000
 #define PLACE_AGE 0x50ff000
-#define PLACE_SIZE 0x10000
+#define PLACE_ANSWERS_AT 0x5100000
+#define PLACE_SIZE 0xc0000
 #define PLACE_STUB 16 /* bytes of one */
 /* What every guest process has of ours. */
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
 enum {
 	PLACE_SITES = 64,
-	PLACE_ANSWERS = 256, /* by the upper 8 bits of the hash */
-	PLACE_PATH_MAX = 160 /* the longest, without its end, is one shorter */
+	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
+	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
+	PLACE_DATA_MAX = 144, /* struct stat */
+	PLACE_SIGNALS = 64,
+	PLACE_FDS = 16 /* descriptors from 0 on */
 };
-enum { PLACE_VALUE, PLACE_PATH, PLACE_PATH_ARG, PLACE_AT, PLACE_AT_ARG };
+enum {
+	PLACE_VALUE,
+	PLACE_PATH,     /* (path, result) */
+	PLACE_PATH_ARG, /* (path, what else counts) */
+	PLACE_AT,       /* (directory, path) */
+	PLACE_AT_ARG,   /* (directory, path, result, what else counts); also fstat */
+	PLACE_OPEN,     /* (directory, path, what else counts) */
+	PLACE_SIGNAL,   /* rt_sigaction */
+	PLACE_FSTAT,    /* (descriptor, result) */
+	PLACE_IOCTL,    /* (descriptor, TCGETS) */
+	PLACE_LSEEK     /* (descriptor, 0, SEEK_CUR) */
+};
+/* The counters in PLACE_AGE. */
+enum {
+	AGE_WHO,     /* who a process is */
+	AGE_STILL,   /* names in directories where none has changed; and what may be done there */
+	AGE_NAMES,   /* names in the others */
+	AGE_SIGNALS, /* dispositions, other than by rt_sigaction */
+	AGE_FILES,   /* what stat says of any file */
+	AGE_COUNT,
+	AGE_NEVER, /* stays as it is */
+	AGE_MASK,  /* no age: how much of the table of answers is in use, less one */
+	/* From here on two for a process, shared by those whose numbers differ by AGE_PROCS: its
+	 * descriptors; the positions of its files. */
+	AGE_PROC = 16,
+	AGE_PROCS = 248
+};
 
 struct place_site {
 	uint64_t ret; /* the instruction behind the syscall */
@@ -61,11 +96,34 @@ struct place_site {
 	int64_t value;
 };
 
+/* Written by the kernel process while guests read: who finds an odd stamp, or another one at the
+ * end, has read nothing. */
 struct place_answer {
 	uint64_t age;
 	uint32_t nr, arg, hash, len;
 	int64_t value;
+	uint32_t view;     /* whose: as PLACE_VIEW */
+	uint16_t age_at;   /* which age, in bytes from PLACE_AGE */
+	uint16_t data_len; /* what is written to the caller's result; 0: nothing */
+	uint32_t stamp, pad;
 	char path[PLACE_PATH_MAX];
+	uint8_t data[PLACE_DATA_MAX];
+};
+
+/* An open file. Ages are given by where they are, in bytes from PLACE_AGE, and what they were. */
+struct place_fd {
+	uint64_t age, stat_age, pos_age;
+	uint32_t age_at, stat_age_at, pos_age_at;
+	uint32_t knows; /* FD_* */
+	int64_t pos;
+	uint8_t stat[PLACE_DATA_MAX];
+};
+enum { FD_STAT = 1, FD_NO_TTY = 2, FD_POS = 4 };
+
+struct place_signals {
+	uint64_t act[PLACE_SIGNALS][4]; /* as rt_sigaction gives them */
+	uint8_t known[PLACE_SIGNALS];
+	uint64_t age;
 };
 
 #define PLACE_HASH_START_ 0x811c9dc5

@@ -138,7 +138,9 @@ static struct sock **table_of(const struct sock *s)
 {
 	struct sock_state *st = s->k->sock;
 
-	return s->type == SOCK_DGRAM ? st->udp : st->tcp;
+	if (s->type == SOCK_STREAM)
+		return st->tcp;
+	return s->protocol == IPPROTO_UDPLITE ? st->udplite : st->udp;
 }
 
 static bool conflict_in(struct sock *const *table, const struct sock *s, uint16_t port)
@@ -184,6 +186,20 @@ void inet_unhash(struct sock *s)
 	if (!unhash_from(table_of(s), s))
 		unhash_from(s->k->sock->est, s);
 	s->hashed = false;
+}
+
+bool inet_is_established(const struct sock *s)
+{
+	const struct sock *o = s->k->sock->est[port_of(s) % NAME_BUCKETS];
+
+	while (o && o != s)
+		o = o->hash_next;
+	return o != NULL;
+}
+
+void inet_rehash(struct sock *s, bool established)
+{
+	hash_in(established ? s->k->sock->est : table_of(s), s);
 }
 
 static bool port_used_at_all(const struct sock *s, uint16_t port)
@@ -278,8 +294,12 @@ int inet_autobind(struct sock *s, struct task *t)
 int inet_name(struct sock *s, struct saddr *ret, bool peer)
 {
 	const struct saddr *a = peer ? &s->remote : &s->local;
+	/* Ended in both directions, or reset. */
+	bool over =
+		s->type == SOCK_STREAM && (s->shut & SHUT_SEND_BIT) && (s->fin_seen || !s->peer);
 
-	if (peer && (s->conn != SOCK_CONNECTED || (s->type == SOCK_STREAM && s->conn_failed)))
+	if (peer &&
+		(s->conn != SOCK_CONNECTED || over || (s->type == SOCK_STREAM && s->conn_failed)))
 		return -ENOTCONN;
 	inet_addr_out(s, &a->in6.sin6_addr, ntohs(a->in6.sin6_port), ret);
 	return 0;
@@ -309,14 +329,14 @@ static int match(const struct sock *o, const struct in6_addr *addr, uint16_t por
 	return score;
 }
 
-struct sock *inet_lookup(struct sock_state *st, bool tcp, const struct in6_addr *addr,
-	uint16_t port, const struct in6_addr *from, uint16_t from_port, bool listeners)
+struct sock *inet_lookup(const struct sock *asker, const struct in6_addr *addr, uint16_t port,
+	const struct in6_addr *from, uint16_t from_port, bool listeners)
 {
 	struct sock *best = NULL;
 	unsigned group = 0;
 	int best_score = 0;
 
-	for (struct sock *o = (tcp ? st->tcp : st->udp)[port % NAME_BUCKETS]; o; o = o->hash_next) {
+	for (struct sock *o = table_of(asker)[port % NAME_BUCKETS]; o; o = o->hash_next) {
 		int score = listeners && !o->listening ? 0 : match(o, addr, port, from, from_port);
 
 		if (score == 0 || score < best_score)
@@ -449,7 +469,7 @@ static long tcp_start(struct sock *s, struct task *t, const struct saddr *a)
 	s->remote.in6.sin6_port = htons(port);
 	s->shut = 0;
 	s->fin_seen = false;
-	l = inet_lookup(s->k->sock, true, &addr, port, &s->local.in6.sin6_addr, port_of(s), true);
+	l = inet_lookup(s, &addr, port, &s->local.in6.sin6_addr, port_of(s), true);
 	if (!l || (l->shut & SHUT_RCV_BIT)) {
 		tcp_fail(s, ECONNREFUSED);
 		return 0;

@@ -9,6 +9,7 @@
 #include <linux/capability.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
@@ -66,8 +67,10 @@ static const struct opt_row {
 	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, 0, SOCK_STREAM, -1, INT32_MIN, INT32_MAX, false },
 	{ IPPROTO_TCP, TCP_MAXSEG, 0, SOCK_STREAM, 536, 88, 32767, false },
 	{ IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, 0, SOCK_STREAM, 0, 0, 1, false },
-	{ IPPROTO_UDP, 1 /* UDP_CORK */, 0, SOCK_DGRAM, 0, 0, 0, true },
+	{ IPPROTO_UDP, UDP_CORK, 0, SOCK_DGRAM, 0, 0, 0, true },
 	{ IPPROTO_UDP, 104 /* UDP_GRO */, 0, SOCK_DGRAM, 0, 0, 0, true },
+	{ IPPROTO_UDPLITE, 10 /* UDPLITE_SEND_CSCOV */, 0, SOCK_DGRAM, 0, 0, 65535, false },
+	{ IPPROTO_UDPLITE, 11 /* UDPLITE_RECV_CSCOV */, 0, SOCK_DGRAM, 0, 0, 65535, false },
 	{ IPPROTO_IP, IP_TOS, AF_INET, 0, 0, 0, 255, false },
 	{ IPPROTO_IP, IP_TTL, AF_INET, 0, 64, 1, 255, false },
 	{ IPPROTO_IP, IP_RECVERR, AF_INET, 0, 0, 0, 0, true },
@@ -100,7 +103,7 @@ static bool no_such_level(const struct sock *s, int level)
 		return true;
 	return s->family == AF_INET && level != IPPROTO_IP &&
 	       !(level == IPPROTO_TCP && s->type == SOCK_STREAM) &&
-	       !(level == IPPROTO_UDP && s->type == SOCK_DGRAM);
+	       !((level == IPPROTO_UDP || level == s->protocol) && s->type == SOCK_DGRAM);
 }
 
 static const struct opt_row *row_of(const struct sock *s, int level, int name)
@@ -117,6 +120,8 @@ static const struct opt_row *row_of(const struct sock *s, int level, int name)
 			return NULL;
 		if (r->type && r->type != s->type)
 			return NULL;
+		if (level == IPPROTO_UDPLITE && s->protocol != level)
+			return NULL;
 		return r;
 	}
 	return NULL;
@@ -129,6 +134,15 @@ static int opt_get(const struct sock *s, const struct opt_row *r)
 			return s->opts[i].value;
 	}
 	return r->first;
+}
+
+int sock_opt(const struct sock *s, int level, int name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].level == level && rows[i].name == name)
+			return opt_get(s, &rows[i]);
+	}
+	return 0;
 }
 
 static int opt_put(struct sock *s, const struct opt_row *r, int value)
@@ -302,7 +316,14 @@ long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val,
 	row = row_of(s, level, name);
 	if (!row)
 		return s->family == AF_UNIX && level != SOL_SOCKET ? -EOPNOTSUPP : -ENOPROTOOPT;
-	return opt_put(s, row, v);
+	r = opt_put(s, row, v);
+	/* Two forms of one thing: the last one said counts. */
+	if (r == 0 && level == SOL_SOCKET && (name == SO_TIMESTAMP || name == SO_TIMESTAMPNS))
+		r = opt_put(s,
+			row_of(s, level, name == SO_TIMESTAMP ? SO_TIMESTAMPNS : SO_TIMESTAMP), 0);
+	if (r == 0 && level == IPPROTO_UDP && name == UDP_CORK && v == 0 && s->cork)
+		udp_push(s);
+	return r;
 }
 
 /* Writes a value of @n bytes, cut to what the guest has room for. */

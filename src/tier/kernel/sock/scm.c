@@ -77,7 +77,7 @@ static int set_cred(struct task *task, struct scm *scm, const uint8_t *data, siz
 	return 0;
 }
 
-int scm_parse(struct task *task, gva_t control, uint64_t len, struct scm *ret)
+int scm_parse(struct task *task, const struct sock *s, gva_t control, uint64_t len, struct scm *ret)
 {
 	own_mem uint8_t *data = NULL;
 	uint64_t at = 0;
@@ -105,16 +105,19 @@ int scm_parse(struct task *task, gva_t control, uint64_t len, struct scm *ret)
 				r = set_cred(task, ret, data + at + CMSG_HEAD, h.len - CMSG_HEAD);
 			else
 				r = -EINVAL;
+		} else {
+			r = ip_ctl_parse(s, h.level, h.type, data + at + CMSG_HEAD,
+				h.len - CMSG_HEAD, &ret->ip);
 		}
 		at += aligned(h.len);
 	}
 	return r;
 }
 
-static long give_one(struct task *task, gva_t at, uint64_t room, int type, const void *data,
+long scm_put(struct task *task, gva_t at, uint64_t room, int level, int type, const void *data,
 	size_t len, uint64_t *used, unsigned *flags)
 {
-	struct gcmsg h = { .len = CMSG_HEAD + len, .level = SOL_SOCKET, .type = type };
+	struct gcmsg h = { .len = CMSG_HEAD + len, .level = level, .type = type };
 
 	if (room < CMSG_HEAD) {
 		*flags |= MSG_CTRUNC;
@@ -150,7 +153,8 @@ static long give_files(struct task *task, struct scm *scm, gva_t at, uint64_t ro
 	if (n < scm->count)
 		*flags |= MSG_CTRUNC;
 	if (n > 0)
-		r = give_one(task, at, room, SCM_RIGHTS_, fds, n * sizeof(fds[0]), used, flags);
+		r = scm_put(task, at, room, SOL_SOCKET, SCM_RIGHTS_, fds, n * sizeof(fds[0]), used,
+			flags);
 	if (r < 0) {
 		for (unsigned i = 0; i < n; i++)
 			fd_close(task, fds[i]);
@@ -167,9 +171,10 @@ long scm_give(struct task *task, struct sock *s, struct scm *scm, gva_t control,
 	uint64_t at = 0, used = 0;
 	long r = 0;
 
-	if (s->passcred && s->family == AF_UNIX) {
-		r = give_one(task, control, room, SCM_CREDENTIALS_, &scm->cred, sizeof(scm->cred),
-			&used, flags);
+	r = ip_ctl_give(task, s, &scm->ip, control, room, &at, flags);
+	if (r == 0 && s->passcred && s->family == AF_UNIX) {
+		r = scm_put(task, gva_add(control, at), room - at, SOL_SOCKET, SCM_CREDENTIALS_,
+			&scm->cred, sizeof(scm->cred), &used, flags);
 		at += used;
 	}
 	if (r == 0 && scm->count) {

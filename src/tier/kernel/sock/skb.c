@@ -211,6 +211,7 @@ int scm_take(struct sock *s, struct skb *b, struct msg_in *m)
 {
 	m->scm.cred = b->scm.cred;
 	m->scm.has_cred = b->scm.has_cred;
+	m->scm.ip = b->scm.ip;
 	if (b->scm.count == 0)
 		return 0;
 	if (!(m->flags & MSG_PEEK)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sock/sock.c - sockets as files: birth, death, read, write, poll, walk.
+ * sock/sock.c - sockets as files: birth, death, read, write, poll.
  *
  * Owns:  struct sock from create to the last reference; kernel.sock.
  */
@@ -23,8 +23,6 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
-
-static const struct file_ops socket_ops;
 
 struct sock_state *sock_state(struct kernel *k)
 {
@@ -63,6 +61,8 @@ static int ops_for(int family, int type, int *protocol, const struct sock_ops **
 		{ AF_INET6, SOCK_STREAM, IPPROTO_TCP, &tcp_ops },
 		{ AF_INET, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
 		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDP, &udp_ops },
+		{ AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE, &udp_ops },
+		{ AF_INET6, SOCK_DGRAM, IPPROTO_UDPLITE, &udp_ops },
 		{ AF_NETLINK, SOCK_RAW, NETLINK_ROUTE, &netlink_ops },
 		{ AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE, &netlink_ops },
 	};
@@ -136,6 +136,8 @@ void sock_unref(struct sock *s)
 	st = s->k->sock;
 	s->refs = 1; /* purging may look at it */
 	sock_purge(s);
+	if (s->cork)
+		skb_free(s->k, s->cork);
 	if (s->hashed)
 		inet_unhash(s);
 	wait_flush(&s->wait);
@@ -253,8 +255,12 @@ static unsigned socket_poll(struct file *f, struct poll_reg *reg)
 
 static uint32_t readable_bytes(const struct sock *s)
 {
-	if (s->type == SOCK_STREAM)
-		return (uint32_t)s->rx_bytes;
+	if (s->type == SOCK_STREAM) {
+		bool mark =
+			s->urg && s->urg_seq >= s->rx_seq && !sock_opt(s, SOL_SOCKET, SO_OOBINLINE);
+
+		return (uint32_t)(mark ? s->urg_seq - s->rx_seq : s->rx_bytes);
+	}
 	return s->rx ? s->rx->len : 0;
 }
 
@@ -276,19 +282,25 @@ static long socket_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t 
 	case SIOCATMARK:
 		if (s->type != SOCK_STREAM || s->family == AF_UNIX)
 			return -ENOTTY;
-		return guest_write_u32(t, GVA(arg), 0);
+		return guest_write_u32(t, GVA(arg), s->urg && s->urg_seq == s->rx_seq);
 	case FIOSETOWN:
 	case SIOCSPGRP: {
-		uint32_t pid;
+		int32_t pid;
 
-		if (guest_read_u32(t, GVA(arg), &pid) < 0)
+		if (guest_read_u32(t, GVA(arg), (uint32_t *)&pid) < 0)
 			return -EFAULT;
-		f->owner_pid = (int32_t)pid;
+		if (pid == INT32_MIN)
+			return -EINVAL;
+		f->owner_type = pid < 0 ? 2 : 1; /* a group, or a process */
+		f->owner_pid = pid < 0 ? -pid : pid;
+		f->owner_uid = t->cred->uid;
+		f->owner_euid = t->cred->euid;
 		return 0;
 	}
 	case FIOGETOWN:
 	case SIOCGPGRP:
-		return guest_write_u32(t, GVA(arg), (uint32_t)f->owner_pid);
+		return guest_write_u32(
+			t, GVA(arg), (uint32_t)(f->owner_type == 2 ? -f->owner_pid : f->owner_pid));
 	default:
 		return sock_ioctl_if(s, t, cmd, arg);
 	}
@@ -327,143 +339,22 @@ static int socket_show(struct file *f, char *buf, size_t cap)
 	return str_fmt(buf, cap, "socket:[%llu]", (unsigned long long)f->inode->ino);
 }
 
-/* Walking: every field that must survive; what points elsewhere goes by number. */
-
-static void saddr_walk(struct walk *w, const char *name, struct saddr *a)
-{
-	uint32_t len = a->len;
-
-	walk_count(w, name, &len, sizeof(a->raw));
-	a->len = (uint16_t)len;
-	walk_bytes(w, name, a->raw, sizeof(a->raw));
-}
-
-static void skb_walk(struct walk *w, struct sock *s, struct skb *b)
-{
-	walk_bytes(w, "data", b->data, b->len);
-	saddr_walk(w, "src", &b->src);
-	walk_bytes(w, "cred", &b->scm.cred, sizeof(b->scm.cred));
-	walk_bool(w, "has_cred", &b->scm.has_cred);
-	for (unsigned i = 0; i < b->scm.count; i++)
-		walk_ref(w, "file", WALK_FILE, (void **)&b->scm.files[i]);
-}
-
-static void rx_save(struct walk *w, struct sock *s)
-{
-	for (struct skb *b = s->rx; b && !w->err; b = b->next) {
-		struct skb *flat = skb_create(b->len);
-		uint32_t len = b->len, files = b->scm.count;
-
-		if (!flat) {
-			w->err = -ENOMEM;
-			return;
-		}
-		memcpy(flat->data, b->data + b->off, b->len);
-		flat->len = b->len;
-		flat->src = b->src;
-		flat->scm = b->scm;
-		walk_u32(w, "len", &len);
-		walk_u32(w, "files", &files);
-		skb_walk(w, s, flat);
-		free(flat);
-	}
-}
-
-static void rx_load(struct walk *w, struct sock *s, uint32_t count)
-{
-	for (; count > 0 && !w->err; count--) {
-		uint32_t len = 0, files = 0;
-		struct skb *b;
-
-		walk_u32(w, "len", &len);
-		walk_u32(w, "files", &files);
-		if (w->err || len > SOCK_BUF_MAX * 2 || files > SCM_FDS_MAX) {
-			w->err = w->err ? w->err : -EINVAL;
-			return;
-		}
-		b = skb_create(len);
-		if (b && files)
-			b->scm.files = calloc(files, sizeof(b->scm.files[0]));
-		if (!b || (files && !b->scm.files)) {
-			free(b);
-			w->err = -ENOMEM;
-			return;
-		}
-		b->len = len;
-		b->scm.count = files;
-		skb_walk(w, s, b);
-		sock_queue(s, b);
-	}
-}
-
-static void sock_walk(struct sock *s, struct walk *w)
-{
-	uint32_t count = s->rx_count;
-
-	walk_i32(w, "family", &s->family);
-	walk_i32(w, "type", &s->type);
-	walk_i32(w, "protocol", &s->protocol);
-	walk_u32(w, "conn", &s->conn);
-	walk_bool(w, "listening", &s->listening);
-	walk_bool(w, "closed", &s->closed);
-	walk_bool(w, "fin_seen", &s->fin_seen);
-	walk_u32(w, "shut", &s->shut);
-	walk_i32(w, "err", &s->err);
-	walk_u32(w, "sndbuf", &s->sndbuf);
-	walk_u32(w, "rcvbuf", &s->rcvbuf);
-	walk_u32(w, "backlog", &s->backlog);
-	saddr_walk(w, "local", &s->local);
-	saddr_walk(w, "remote", &s->remote);
-	walk_bytes(w, "cred", &s->cred, sizeof(s->cred));
-	walk_bytes(w, "peercred", &s->peercred, sizeof(s->peercred));
-	walk_bool(w, "has_peercred", &s->has_peercred);
-	walk_bool(w, "passcred", &s->passcred);
-	walk_bool(w, "reuseaddr", &s->reuseaddr);
-	walk_bool(w, "reuseport", &s->reuseport);
-	walk_bool(w, "broadcast", &s->broadcast);
-	walk_bool(w, "v6only", &s->v6only);
-	walk_bool(w, "linger_on", &s->linger_on);
-	walk_i32(w, "linger_s", &s->linger_s);
-	walk_i64(w, "rcvtimeo", &s->rcvtimeo);
-	walk_i64(w, "sndtimeo", &s->sndtimeo);
-	walk_u32(w, "opt_count", &s->opt_count);
-	walk_bytes(w, "opts", s->opts, sizeof(s->opts));
-	walk_ref(w, "peer", WALK_SOCK, (void **)&s->peer);
-	walk_ref(w, "inode", WALK_INODE, (void **)&s->inode);
-	if (s->opt_count > SOCK_OPTS_MAX)
-		w->err = -EINVAL;
-	walk_count(w, "rx", &count, SOCK_BUF_MAX);
-	if (w->mode == WALK_SAVE)
-		rx_save(w, s);
-	else
-		rx_load(w, s, count);
-}
-
 static void socket_walk(struct file *f, struct walk *w)
 {
 	struct sock *s = f->priv;
-	int err;
 
-	if (!s) { /* the family comes with the fields */
-		s = sock_create(f->k, AF_UNIX, SOCK_STREAM, 0, &err);
-		if (!s) {
-			w->err = err;
-			return;
-		}
-		f->priv = s;
-		s->file = f;
+	walk_need(w, "sock", WALK_SOCK, (void **)&s);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if (s->file) { /* it has one only */
+		walk_fail(w, -EBADMSG);
+		return;
 	}
-	walk_number(w, WALK_SOCK, s);
-	sock_walk(s, w);
-	if (w->mode == WALK_LOAD && !w->err) {
-		int32_t protocol = s->protocol;
-
-		if (ops_for(s->family, s->type, &protocol, &s->ops) < 0)
-			w->err = -EINVAL;
-	}
+	f->priv = sock_ref(s);
+	s->file = f;
 }
 
-static const struct file_ops socket_ops = {
+const struct file_ops socket_ops = {
 	.name = "socket",
 	.flags = FILE_STREAM,
 	.read = socket_read,

@@ -48,12 +48,23 @@ struct gucred {
 	uint32_t uid, gid;
 };
 
+enum { IP_TOS_SAID = 1, IP_TTL_SAID = 2, IP_SOURCE_SAID = 4 };
+
+/* How a datagram came here: sock/ipctl.c. */
+struct ip_ctl {
+	uint8_t tos, ttl;
+	uint8_t said; /* IP_*_SAID: by the sender, with this message */
+	struct in6_addr source, to;
+	int64_t stamp_ns; /* 0: nobody had asked when it came */
+};
+
 /* What travels beside the bytes: files, and who sent them. */
 struct scm {
 	struct file **files; /* one reference each */
 	unsigned count;
 	struct gucred cred;
 	bool has_cred; /* given with SCM_CREDENTIALS, or to be shown */
+	struct ip_ctl ip;
 };
 
 struct skb {
@@ -94,6 +105,7 @@ struct sock_ops {
 };
 
 enum sock_conn { SOCK_UNCONNECTED, SOCK_CONNECTING, SOCK_CONNECTED };
+enum sock_urg { URG_NONE, URG_HERE, URG_TAKEN };
 enum { SHUT_RCV_BIT = 1, SHUT_SEND_BIT = 2, SHUT_BOTH_BITS = 3 };
 enum { SOCK_OPTS_MAX = 24 };
 
@@ -115,6 +127,11 @@ struct sock {
 	uint64_t rx_bytes;
 	uint32_t wmem; /* bytes of ours that nobody has received */
 	uint32_t sndbuf, rcvbuf;
+	struct skb *cork; /* UDP: what MSG_MORE said to hold back; its port is in src */
+	/* TCP's urgent byte: where it stands in the stream of bytes, whether it was taken. */
+	uint64_t rx_seq, urg_seq;
+	uint32_t urg; /* enum sock_urg */
+	uint8_t urg_byte;
 	struct wait_queue wait;
 	struct wait_queue space; /* senders to a full datagram queue */
 
@@ -141,7 +158,8 @@ struct sock {
 	} opts[SOCK_OPTS_MAX];
 	uint32_t opt_count;
 
-	void *host; /* the channel to ward only: trap/hostfile.c */
+	void *host;   /* the channel to ward only: trap/hostfile.c */
+	bool channel; /* it was that, where it was walked: whoever goes on gives it another */
 
 	/* descriptors on the way: sock/gc.c */
 	uint32_t inflight;
@@ -159,6 +177,7 @@ struct sock_state {
 	uint64_t bytes;                                     /* in all rx queues */
 	struct sock *names[NAME_BUCKETS];                   /* abstract unix */
 	struct sock *tcp[NAME_BUCKETS], *udp[NAME_BUCKETS]; /* by local port: bound, connecting */
+	struct sock *udplite[NAME_BUCKETS];
 	struct sock *est[NAME_BUCKETS]; /* TCP connections that a listener made */
 	uint32_t next_port, next_auto;
 	struct file **dying; /* files of dropped messages, closed one by one, never in recursion */
@@ -192,6 +211,16 @@ int sock_broken(struct task *t, unsigned flags);
 unsigned sock_poll_common(struct sock *s);
 /* -EINTR or -ERESTARTSYS and friends of a wait on a socket, with SO_*TIMEO's rules. */
 long sock_wait_result(struct sock *s, long r, int64_t timeo);
+
+extern const struct file_ops socket_ops;
+
+/* sockwalk.c: all sockets, numbered, with their own fields; then, when there are files, what they
+ * have to do with each other. */
+void socks_walk(struct kernel *k, struct walk *w);
+void socks_link_walk(struct kernel *k, struct walk *w);
+void inet_rehash(struct sock *s, bool established);
+void abstract_rehash(struct sock *s);
+bool inet_is_established(const struct sock *s);
 
 /* skb.c */
 enum { SKB_SMALL = 4096 - sizeof(struct skb), SKB_BIG = 65536 - sizeof(struct skb) };
@@ -231,8 +260,8 @@ int unix_pair(struct kernel *k, struct sock *a, struct sock *b);
 void unix_gc(struct kernel *k);      /* now, whatever it takes */
 void unix_gc_soon(struct kernel *k); /* something was closed */
 void inet_unhash(struct sock *s);
-struct sock *inet_lookup(struct sock_state *st, bool tcp, const struct in6_addr *addr,
-	uint16_t port, const struct in6_addr *from, uint16_t from_port, bool listeners);
+struct sock *inet_lookup(const struct sock *asker, const struct in6_addr *addr, uint16_t port,
+	const struct in6_addr *from, uint16_t from_port, bool listeners);
 /* Any form of an address as in6 (v4 mapped): 0, -EAFNOSUPPORT, -EINVAL. */
 int inet_addr_in(const struct sock *s, const struct saddr *a, struct in6_addr *ret, uint16_t *port);
 void inet_addr_out(
@@ -245,6 +274,17 @@ int inet_name(struct sock *s, struct saddr *ret, bool peer);
 /* The address a packet to @to comes from. */
 struct in6_addr inet_source(const struct sock *s, const struct in6_addr *to);
 
+void udp_push(struct sock *s); /* what was held back goes */
+/* Urgent data of TCP: sock/urgent.c. */
+void urgent_sent(struct sock *to, uint8_t byte); /* it is the last one in the queue now */
+ssize_t urgent_recv(struct sock *s, struct uio *io, struct msg_in *m);
+/* Bytes that a read may take before it must stop at the mark. */
+uint64_t urgent_before(const struct sock *s);
+/* The read is at the mark: is its byte out of the stream, to be left out? */
+bool urgent_skips(const struct sock *s);
+void urgent_passed(struct sock *s);
+/* What an option of the table has, or would have at first. */
+int sock_opt(const struct sock *s, int level, int name);
 long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val, int32_t len);
 long sock_getopt(struct sock *s, struct task *t, int level, int name, gva_t val, gva_t len);
 long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg);

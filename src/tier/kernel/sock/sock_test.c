@@ -102,6 +102,32 @@ static int listener(uint16_t *port, int backlog)
 	return l;
 }
 
+/* A port of its own, and the same bytes. */
+static void udp_lite(void **state)
+{
+	int a = (int)fake_call(me, SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE),
+	    b = (int)fake_call(me, SYS_socket, AF_INET, SOCK_DGRAM, IPPROTO_UDPLITE),
+	    u = sock_new(AF_INET, SOCK_DGRAM);
+	uint16_t port;
+
+	assert_int_equal(
+		fake_call(me, SYS_bind, (uint64_t)a, addr.v, put_in(INADDR_LOOPBACK, 0)), 0);
+	port = port_of_fd(a);
+	assert_int_equal(
+		fake_call(me, SYS_bind, (uint64_t)b, addr.v, put_in(INADDR_LOOPBACK, port)),
+		-EADDRINUSE);
+	assert_int_equal(
+		fake_call(me, SYS_bind, (uint64_t)u, addr.v, put_in(INADDR_LOOPBACK, port)), 0);
+	assert_int_equal(
+		fake_call(me, SYS_connect, (uint64_t)b, addr.v, put_in(INADDR_LOOPBACK, port)), 0);
+	assert_int_equal(send_text(me, b, "lite", 0), 4);
+	assert_int_equal(recv_n(me, u, 16, MSG_DONTWAIT), -EAGAIN);
+	assert_int_equal(recv_n(me, a, 16, MSG_DONTWAIT), 4);
+	fd_close(me, a);
+	fd_close(me, b);
+	fd_close(me, u);
+}
+
 static void streams_keep_order(void **state)
 {
 	int s[2];
@@ -448,6 +474,7 @@ int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
 	const struct CMUnitTest tests[] = {
+		T(udp_lite),
 		T(streams_keep_order),
 		T(packets_keep_borders),
 		T(a_full_stream_blocks_and_goes_on),

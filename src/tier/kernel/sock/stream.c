@@ -128,7 +128,7 @@ static int send_state(struct sock *s, struct task *t, struct msg_out *m)
 {
 	int e;
 
-	if (m->flags & MSG_OOB)
+	if ((m->flags & MSG_OOB) && s->family == AF_UNIX)
 		return -EOPNOTSUPP;
 	if (s->family == AF_UNIX && m->to)
 		return s->conn == SOCK_CONNECTED ? -EISCONN : -EOPNOTSUPP;
@@ -197,6 +197,8 @@ ssize_t stream_send(struct sock *s, struct task *t, struct uio *io, struct msg_o
 			scm_recv(s->k, m->scm); /* stays with the sender */
 		return r;
 	}
+	if ((m->flags & MSG_OOB) && io->left == 0)
+		urgent_sent(to, to->rx_last->data[to->rx_last->off + to->rx_last->len - 1]);
 	wait_wake(&to->wait, POLLIN | POLLRDNORM);
 	return done;
 }
@@ -232,12 +234,8 @@ static ssize_t recv_nothing(struct sock *s)
 }
 
 /* One buffer's part of a read. Returns bytes, or -EFAULT. */
-static ssize_t recv_piece(struct uio *io, const struct skb *b, size_t skip, bool discard)
+static ssize_t recv_piece(struct uio *io, const struct skb *b, size_t skip, size_t n, bool discard)
 {
-	size_t n = b->len - skip;
-
-	if (n > io->left)
-		n = io->left;
 	if (discard) {
 		io->left -= n;
 		return (ssize_t)n;
@@ -252,48 +250,72 @@ static void consume(struct sock *s, size_t n)
 	b->off += (uint32_t)n;
 	b->len -= (uint32_t)n;
 	s->rx_bytes -= n;
+	s->rx_seq += n;
 	s->k->sock->bytes -= n;
 	if (b->len == 0)
 		skb_free(s->k, sock_dequeue(s));
 }
 
-ssize_t stream_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m)
+static size_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The queue, as far as @io has room and the urgent mark lets it. Bytes, or -EFAULT. */
+static ssize_t recv_queue(struct sock *s, struct uio *io, struct msg_in *m, size_t skip)
 {
 	bool peek = m->flags & MSG_PEEK, discard = (m->flags & MSG_TRUNC) && s->family != AF_UNIX;
-	uint64_t before = s->rx_bytes;
+	uint64_t room = skip ? UINT64_MAX : urgent_before(s);
 	struct skb *b, *prev = NULL;
 	struct gucred writer = { 0 };
 	ssize_t done = 0, r;
+	bool stop = false;
 
-	if (m->flags & MSG_OOB)
-		return s->family == AF_UNIX ? -EOPNOTSUPP : -EINVAL;
-	if (s->listening)
-		return s->family == AF_UNIX ? -EINVAL : -ENOTCONN;
-	if (!s->rx)
-		return io->left == 0 && s->conn == SOCK_CONNECTED && !s->err ? 0 : recv_nothing(s);
-	for (b = s->rx; b && io->left > 0; b = peek ? b->next : s->rx) {
-		size_t want = b->len < io->left ? b->len : io->left;
-		bool stop;
+	for (b = s->rx; b && io->left > 0 && room > 0 && !stop; b = peek ? b->next : s->rx) {
+		size_t want = least(least(b->len - skip, io->left), room);
 
 		if (prev && s->passcred && memcmp(&writer, &b->scm.cred, sizeof(writer)) != 0)
 			break; /* never glue two writers together for one who asks who they are */
-		r = recv_piece(io, b, 0, discard);
-		if (r < 0) {
-			if (done == 0)
-				return r;
-			break;
-		}
+		r = recv_piece(io, b, skip, want, discard);
+		if (r < 0)
+			return done ? done : r;
+		skip = 0;
 		writer = b->scm.cred;
 		prev = b;
-		stop = scm_take(s, b, m) > 0;
+		stop = scm_take(s, b, m) > 0 || (size_t)r < want;
 		done += r;
+		room -= (uint64_t)r;
 		if (!peek)
 			consume(s, (size_t)r);
-		if (stop || (size_t)r < want)
-			break;
 	}
-	if (!peek)
+	return done;
+}
+
+ssize_t stream_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m)
+{
+	bool peek = m->flags & MSG_PEEK, skips;
+	uint64_t before = s->rx_bytes;
+	ssize_t done;
+
+	if ((m->flags & MSG_OOB) && s->family == AF_UNIX)
+		return -EOPNOTSUPP;
+	if (s->listening)
+		return s->family == AF_UNIX ? -EINVAL : -ENOTCONN;
+	if (m->flags & MSG_OOB)
+		return urgent_recv(s, io, m);
+	skips = s->rx && urgent_skips(s);
+	if (skips && !peek) {
+		consume(s, 1);
+		urgent_passed(s);
+		skips = false;
+	}
+	if (s->rx_bytes == skips)
+		return io->left == 0 && s->conn == SOCK_CONNECTED && !s->err ? 0 : recv_nothing(s);
+	done = recv_queue(s, io, m, skips);
+	if (!peek) {
+		urgent_passed(s);
 		stream_consumed(s, before);
+	}
 	return done;
 }
 
@@ -327,8 +349,10 @@ unsigned stream_poll(struct sock *s, struct poll_reg *reg)
 		return r | (s->acceptq ? POLLIN | POLLRDNORM : 0);
 	if (s->conn == SOCK_CONNECTING)
 		return r;
-	if (s->rx || (s->shut & SHUT_RCV_BIT))
+	if ((s->rx && s->rx_bytes > urgent_skips(s)) || (s->shut & SHUT_RCV_BIT))
 		r |= POLLIN | POLLRDNORM;
+	if (s->urg == URG_HERE)
+		r |= POLLPRI;
 	if (s->shut & SHUT_RCV_BIT)
 		r |= POLLRDHUP;
 	if (s->shut == SHUT_BOTH_BITS || s->conn == SOCK_UNCONNECTED)

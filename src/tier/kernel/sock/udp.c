@@ -7,11 +7,12 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/udp.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tier/kernel/sock/sock.h"
+#include "tier/kernel/sock/msg.h"
 
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/kernel.h"
@@ -88,33 +89,96 @@ static void deliver(struct sock *s, struct sock *to, struct skb *b, const struct
 		skb_free(s->k, b); /* no room: lost */
 		return;
 	}
+	if (to->opt_count && ip_ctl_timed(to))
+		b->scm.ip.stamp_ns = kernel_realtime(s->k);
 	inet_addr_out(to, from, ntohs(s->local.in6.sin6_port), &b->src);
 	sock_queue(to, b);
 	wait_wake(&to->wait, POLLIN | POLLRDNORM);
 }
 
+/* The datagram is whole: to whom it goes is written in it. */
+static void dispatch(struct sock *s, struct skb *b)
+{
+	const struct ip_ctl *c = &b->scm.ip;
+	struct in6_addr from = c->said & IP_SOURCE_SAID ? c->source : inet_source(s, &c->to);
+	struct sock *to = inet_lookup(s, &c->to, ntohs(b->src.in6.sin6_port), &from,
+		ntohs(s->local.in6.sin6_port), false);
+
+	if (to) {
+		deliver(s, to, b, &from);
+		return;
+	}
+	skb_free(s->k, b);
+	if (s->conn == SOCK_CONNECTED) {
+		s->err = ECONNREFUSED;
+		wait_wake(&s->wait, 0);
+	}
+}
+
+void udp_push(struct sock *s)
+{
+	struct skb *b = s->cork;
+
+	s->cork = NULL;
+	dispatch(s, b);
+}
+
+/* @s's corked datagram, or a new one, with @io's bytes at its end; NULL with *ret_err. */
+static struct skb *extend(struct sock *s, struct uio *io, int *ret_err)
+{
+	struct skb *old = s->cork, *b;
+	size_t had = old ? old->len : 0, len = io->left;
+
+	s->cork = NULL; /* what fails takes the whole datagram with it */
+	*ret_err = -ENOBUFS;
+	b = had + len <= UDP_BYTES_MAX ? skb_create(had + len) : NULL;
+	if (had + len > UDP_BYTES_MAX)
+		*ret_err = -EMSGSIZE;
+	if (b && len && uio_in(io, b->data + had, len) < (ssize_t)len) {
+		*ret_err = -EFAULT;
+		skb_free(s->k, b);
+		b = NULL;
+	}
+	if (b && old) {
+		memcpy(b->data, old->data, had);
+		b->src = old->src;
+		b->scm.ip = old->scm.ip;
+	}
+	if (b)
+		b->len = (uint32_t)(had + len);
+	if (old)
+		skb_free(s->k, old);
+	return b;
+}
+
+static int udp_route(struct sock *s, const struct msg_out *m, struct in6_addr *addr, uint16_t *port)
+{
+	*addr = s->remote.in6.sin6_addr;
+	*port = ntohs(s->remote.in6.sin6_port);
+	if (m->to)
+		return udp_target(s, m->to, addr, port);
+	if (s->conn != SOCK_CONNECTED)
+		return -EDESTADDRREQ;
+	return *port == 0 ? -EINVAL : 0;
+}
+
 static ssize_t udp_send(struct sock *s, struct task *t, struct uio *io, struct msg_out *m)
 {
-	struct in6_addr addr = s->remote.in6.sin6_addr, from;
-	uint16_t port = ntohs(s->remote.in6.sin6_port);
+	bool more = (m->flags & MSG_MORE) || sock_opt(s, IPPROTO_UDP, UDP_CORK), first = !s->cork;
+	struct in6_addr addr;
 	size_t len = io->left;
-	struct sock *to;
+	uint16_t port;
 	struct skb *b;
-	int r;
+	int r = 0;
 
 	if (len > UDP_BYTES_MAX)
 		return -EMSGSIZE;
 	if (m->flags & MSG_OOB)
 		return -EOPNOTSUPP;
-	if (m->to) {
-		r = udp_target(s, m->to, &addr, &port);
-		if (r < 0)
-			return r;
-	} else if (s->conn != SOCK_CONNECTED) {
-		return -EDESTADDRREQ;
-	} else if (port == 0) {
-		return -EINVAL;
-	}
+	if (first)
+		r = udp_route(s, m, &addr, &port);
+	if (r < 0)
+		return r;
 	if (s->shut & SHUT_SEND_BIT)
 		return sock_broken(t, m->flags);
 	r = sock_take_error(s);
@@ -122,26 +186,19 @@ static ssize_t udp_send(struct sock *s, struct task *t, struct uio *io, struct m
 		r = inet_autobind(s, t);
 	if (r < 0)
 		return r;
-	b = skb_create(len);
+	b = extend(s, io, &r);
 	if (!b)
-		return -ENOBUFS;
-	if (len && uio_in(io, b->data, len) < (ssize_t)len) {
-		skb_free(s->k, b);
-		return -EFAULT;
+		return r;
+	if (first) {
+		b->src.in6.sin6_port = htons(port);
+		if (m->scm)
+			b->scm.ip = m->scm->ip;
+		ip_ctl_fill(s, &addr, &b->scm.ip);
 	}
-	b->len = (uint32_t)len;
-	from = inet_source(s, &addr);
-	to = inet_lookup(
-		s->k->sock, false, &addr, port, &from, ntohs(s->local.in6.sin6_port), false);
-	if (to) {
-		deliver(s, to, b, &from);
-	} else {
-		skb_free(s->k, b);
-		if (s->conn == SOCK_CONNECTED) {
-			s->err = ECONNREFUSED;
-			wait_wake(&s->wait, 0);
-		}
-	}
+	if (more)
+		s->cork = b;
+	else
+		dispatch(s, b);
 	return (ssize_t)len;
 }
 

@@ -56,6 +56,12 @@ static void abstract_add(struct sock *s)
 	s->hashed = true;
 }
 
+void abstract_rehash(struct sock *s)
+{
+	if (is_abstract(&s->local) && !abstract_find(s->k->sock, &s->local))
+		abstract_add(s);
+}
+
 static void unix_unname(struct sock *s)
 {
 	struct sock **p;

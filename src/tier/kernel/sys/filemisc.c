@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/ckd.h"
@@ -23,6 +24,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
+#include "tier/kernel/walk.h"
 
 enum { PIECE = 64 << 10, MEMFD_NAME_MAX = 249 };
 
@@ -183,6 +185,36 @@ static struct copy *copy_of(struct task *t)
 		t->call.own_free = free;
 	}
 	return t->call.own;
+}
+
+static bool copies(const struct call *c)
+{
+	return c->nr == SYS_sendfile || c->nr == SYS_copy_file_range;
+}
+
+bool call_copy_keeps(const struct task *t)
+{
+	return t->call.own && copies(&t->call);
+}
+
+void call_copy_walk(struct task *t, struct walk *w)
+{
+	struct copy *c = t->call.own;
+	uint32_t left = call_copy_keeps(t) ? (uint32_t)(c->len - c->at) : 0;
+
+	if (!copies(&t->call))
+		return;
+	walk_count(w, "copied", &left, PIECE);
+	if (w->mode == WALK_LOAD && left) {
+		c = copy_of(t);
+		if (!c) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		c->len = left;
+	}
+	if (left)
+		walk_bytes(w, "bytes", c->buf + c->at, left);
 }
 
 /* Writes what is in @c. 0, or why not: -EAGAIN when it must wait. */

@@ -99,7 +99,7 @@ static void context_walk(struct file *f, struct walk *w)
 	c->type[sizeof(c->type) - 1] = '\0';
 }
 
-static const struct file_ops context_ops = { .name = "fscontext",
+const struct file_ops fs_context_ops = { .name = "fscontext",
 	.flags = FILE_STREAM,
 	.read = context_read,
 	.release = context_release,
@@ -116,7 +116,7 @@ static long install(struct task *t, struct file *f, bool cloexec)
 
 static long install_context(struct task *t, struct fs_context *c, bool cloexec)
 {
-	struct file *f = io_file(t->k, &context_ops, O_RDWR, 0600, c);
+	struct file *f = io_file(t->k, &fs_context_ops, O_RDWR, 0600, c);
 
 	if (!f) {
 		path_unref(c->picked);
@@ -238,7 +238,7 @@ static long change(struct fs_context *c)
 
 static struct fs_context *context_of(struct file *f)
 {
-	return f->ops == &context_ops ? f->priv : NULL;
+	return f->ops == &fs_context_ops ? f->priv : NULL;
 }
 
 SYSCALL5(fsconfig, int, fd, unsigned, cmd, gva_t, ukey, gva_t, uvalue, int, aux)

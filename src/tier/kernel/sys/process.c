@@ -19,6 +19,7 @@
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -150,6 +151,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	}
 	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
 		place_many(t);
+	if (q->flags & CLONE_FILES)
+		place_fds_gone(t, -1);
 	n = task_clone(t, q->flags);
 	if (!n)
 		return -EAGAIN;
@@ -161,6 +164,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		for (int i = 0; i < GSIG_MAX; i++)
 			if (n->sighand->act[i].handler != GSIG_IGN)
 				memset(&n->sighand->act[i], 0, sizeof(n->sighand->act[i]));
+	if (q->flags & CLONE_CLEAR_SIGHAND)
+		answers_signals(t->k); /* not as in the memory that it may share */
 	n->proc->vfork_waits |= (q->flags & (CLONE_VFORK | CLONE_THREAD)) == CLONE_VFORK;
 	r = give_token(n);
 	if (r == 0 && (q->flags & CLONE_VM))

@@ -13,6 +13,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
@@ -35,6 +36,7 @@ SYSCALL4(rt_sigaction, int, sig, gva_t, unew, gva_t, uold, uint64_t, size)
 			return -EFAULT;
 		act.mask &= ~UNBLOCKABLE;
 		*slot = act;
+		place_signal_set(task, sig);
 		/* What is ignored from now on was never sent. */
 		if (act.handler == GSIG_IGN ||
 			(act.handler == GSIG_DFL && (GSIG_BIT(sig) & IGNORABLE)))
@@ -336,6 +338,7 @@ SYSCALL3(pidfd_getfd, int, pidfd, int, fd, unsigned, flags)
 	f = fd_get_path(t, fd);
 	if (!f)
 		return -EBADF;
+	place_call(t, SYS_pidfd_getfd); /* its position is not its own any more */
 	file_ref(f);
 	r = fd_install(task, f, true, 0);
 	if (r < 0)

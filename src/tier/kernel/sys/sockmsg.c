@@ -133,7 +133,7 @@ static long send_one(
 		return h->iovlen > GUEST_IOV_MAX ? -EMSGSIZE : r;
 	/* Descriptors were sent with the first part. */
 	if (h->control && h->controllen && !(s->type == SOCK_STREAM && task->call.done))
-		r = scm_parse(task, GVA(h->control), h->controllen, &scm);
+		r = scm_parse(task, s, GVA(h->control), h->controllen, &scm);
 	if (r == 0 && s->family != AF_UNIX)
 		scm_drop(task->k, &scm);
 	if (r == 0)

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "tier/kernel/sys/path.h"
+#include "tier/kernel/sys/stat.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -38,7 +40,7 @@ static void split(int64_t ns, int64_t out[2])
 	}
 }
 
-static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
+void stat_lay(const struct kstat *k, uint8_t ret[GUEST_STAT_BYTES])
 {
 	struct guest_stat s = { .dev = k->dev,
 		.ino = k->ino,
@@ -54,7 +56,17 @@ static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
 	split(k->atime, s.atime);
 	split(k->mtime, s.mtime);
 	split(k->ctime, s.ctime);
-	return guest_write(t, dst, &s, sizeof(s));
+	_Static_assert(sizeof(s) == GUEST_STAT_BYTES, "as it is told");
+	memcpy(ret, &s, sizeof(s));
+}
+
+static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
+{
+	uint8_t s[GUEST_STAT_BYTES];
+
+	stat_lay(k, s);
+	answers_keep(t, s, sizeof(s));
+	return guest_write(t, dst, s, sizeof(s));
 }
 
 static long stat_at(struct task *t, int dirfd, gva_t upath, unsigned flags, struct kstat *ret)
@@ -64,6 +76,7 @@ static long stat_at(struct task *t, int dirfd, gva_t upath, unsigned flags, stru
 
 	if (r < 0)
 		return r;
+	t->call.fixed = answers_fixed(t, p);
 	r = vfs_stat(p, ret);
 	path_unref(p);
 	return r;
@@ -102,6 +115,7 @@ SYSCALL2(fstat, int, fd, gva_t, dst)
 
 	if (!f)
 		return -EBADF;
+	task->call.fixed = f->path.dentry && answers_fixed(task, f->path);
 	r = vfs_fstat(f, &k);
 	return r < 0 ? r : put_stat(task, dst, &k);
 }
@@ -255,6 +269,7 @@ static long access_as(struct task *t, int dirfd, gva_t upath, int mode, unsigned
 				type != S_IFSOCK)
 				r = mount_writable(p);
 		}
+		t->call.fixed = answers_fixed(t, p);
 		path_unref(p);
 	}
 	t->cred = acting;

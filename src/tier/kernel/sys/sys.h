@@ -91,4 +91,10 @@ bool call_again(struct task *t);
 /* Ends a blocked call without entering it again (the task is going away). */
 void call_drop(struct task *t);
 
+/* sys/filemisc.c: a copy between two files that has read more than it has written. That is walked
+ * with its call; what other calls keep in call.own is made again. */
+struct walk;
+bool call_copy_keeps(const struct task *t);
+void call_copy_walk(struct task *t, struct walk *w);
+
 #endif

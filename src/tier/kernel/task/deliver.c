@@ -10,6 +10,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/answers.h"
 
 enum what { WHAT_IGNORE, WHAT_STOP, WHAT_DIE };
 
@@ -61,8 +62,10 @@ static void prepare(struct task *t, int sig, struct gsigaction *a, const union g
 	if (!(a->flags & SA_NODEFER))
 		mask |= GSIG_BIT(sig);
 	signal_set_mask(t, mask);
-	if (a->flags & SA_RESETHAND)
+	if (a->flags & SA_RESETHAND) {
 		a->handler = GSIG_DFL;
+		answers_signals(t->k);
+	}
 }
 
 enum delivered deliver_signals(struct task *t)

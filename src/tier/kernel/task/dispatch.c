@@ -15,8 +15,8 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/calls.h"
-#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/file.h"
 
 #define PROTO_FULL(name) syscall_fn sys_##name;
@@ -169,11 +169,13 @@ static bool enter(struct task *t)
 {
 	struct call *c = &t->call;
 	const struct sys_row *row = sys_row(c->nr);
+	enum answers_effect effect = answers_effect(c->nr);
+	struct cred *before = effect == EFFECT_CRED ? cred_ref(t->cred) : NULL;
 	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
 
 	c->first = false;
-	if (!place_is_kept(c->nr, c->args))
-		place_change(t->k);
+	answers_called(t, effect, before);
+	cred_unref(before);
 	if (r == -ENOSPC)
 		t->k->report->disk_full = true;
 	if (t->state == TASK_DEAD)
@@ -206,7 +208,8 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
 	c->fetched = false;
 	c->map_fd = 0;
-	c->unsteady = false;
+	c->unsteady = c->restless = c->fixed = false;
+	c->data_len = 0;
 	c->path[0] = '\0';
 	c->active = c->first = true;
 	if ((t->filters || t->seccomp_strict) && (nr < SHIM_CALL_FIRST || nr >= SHIM_CALL_END)) {

@@ -17,6 +17,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
@@ -24,6 +25,8 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/sys/aio.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
@@ -113,8 +116,10 @@ void mm_unref(struct mm *mm)
 	file_unref(mm->exe);
 	free(mm->exe_path);
 	free(mm->fake_base);
+	mm_image_free(mm->image);
 	free(mm->slots);
 	mm_unlock_all(mm);
+	aio_done(mm);
 	place_free(mm->place);
 	free(mm);
 }
@@ -129,10 +134,12 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->refs = 1;
 	mm->host_pid = 0;
 	mm->slots = NULL;
+	mm->image = NULL;
 	mm->slot_next = 0;
 	mm->locks = NULL; /* a child's memory is not locked */
 	mm->lock_count = 0;
 	mm->lock_future = false;
+	mm->aio = NULL;
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
@@ -154,7 +161,7 @@ static struct sighand *sighand_copy(const struct sighand *from)
 	return s;
 }
 
-static void sighand_unref(struct sighand *s)
+void sighand_unref(struct sighand *s)
 {
 	if (s && --s->refs == 0)
 		free(s);
@@ -624,6 +631,8 @@ static void proc_ended(struct proc *p)
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
 	k->engine->kill(p);
+	if (p->vfork_waits)
+		answers_signals(p->k); /* the memory that was lent has its owner's again */
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
 	if (p == k->init) {
@@ -719,7 +728,7 @@ void proc_exit(struct proc *p, int status)
 		return;
 	p->exiting = true;
 	p->wait_status = status;
-	place_change(p->k); /* its children get another parent */
+	answers_who(p->k); /* its children get another parent */
 	for (struct task *t = p->tasks; t; t = next) {
 		next = t->next;
 		if (p->task_count == 1 && t->state != TASK_DEAD) {
@@ -783,6 +792,8 @@ void proc_execed(struct task *t)
 	if (p->k->ipc)
 		shm_proc_gone(p);
 	p->execed = true;
+	if (p->vfork_waits)
+		answers_signals(p->k); /* the memory that was lent has its owner's again */
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
 }

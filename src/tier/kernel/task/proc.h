@@ -33,6 +33,7 @@ void procs_done(struct kernel *k);
 
 /* Process groups and sessions. */
 void session_unref(struct session *s);
+void sighand_unref(struct sighand *s);
 int proc_set_pgrp(struct proc *p, int32_t id); /* in its own session; 0 or -errno */
 int proc_set_sid(struct proc *p);              /* the new id, or -EPERM */
 

@@ -16,6 +16,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/answers.h"
 
 #define STOPS (GSIG_BIT(SIGSTOP) | GSIG_BIT(SIGTSTP) | GSIG_BIT(SIGTTIN) | GSIG_BIT(SIGTTOU))
 #define IGNORED_BY_DEFAULT                                                                         \
@@ -205,8 +206,10 @@ void signal_force(struct task *t, int sig, const union gsiginfo *info)
 {
 	struct gsigaction *a = &t->sighand->act[sig - 1];
 
-	if (a->handler == GSIG_IGN || (t->mask & GSIG_BIT(sig)))
+	if (a->handler == GSIG_IGN || (t->mask & GSIG_BIT(sig))) {
 		a->handler = GSIG_DFL;
+		answers_signals(t->k);
+	}
 	t->mask &= ~GSIG_BIT(sig);
 	if (t->proc == t->k->init && a->handler == GSIG_DFL) {
 		proc_exit(t->proc, sig); /* a fault of pid 1 ends it, and the sandbox */

@@ -57,6 +57,7 @@ struct mm {
 	pid_t host_pid;     /* the engine's: any live thread group that has this memory */
 	uint8_t *fake_base; /* a fake guest's */
 	uint64_t fake_start, fake_len;
+	struct mm_image *image; /* mm/image.h: what a walk has brought along; NULL: none */
 	uint64_t brk_start, arg_start, arg_end, env_start, env_end, stack_top;
 	uint64_t auxv_at, auxv_len;
 	struct file *exe; /* reference; NULL: none */
@@ -66,8 +67,9 @@ struct mm {
 		uint64_t from, to;
 	} * locks; /* mm/lock.c */
 	unsigned lock_count;
-	bool lock_future; /* mlockall: all that comes, too */
-	uint8_t *slots;   /* the engine's: one byte per slot of the shim */
+	bool lock_future;    /* mlockall: all that comes, too */
+	struct aio_ctx *aio; /* sys/aio.c */
+	uint8_t *slots;      /* the engine's: one byte per slot of the shim */
 	unsigned slot_next;
 	struct place *place; /* the engine's: call sites, or NULL */
 	bool place_off;      /* the table is not there: the program has something else there */
@@ -102,8 +104,12 @@ struct call {
 	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
 	int map_at;     /* ordered, with map_fd: at this number instead */
 	bool ordered;   /* an order lies in the slot: kick */
-	bool unsteady;  /* its path led where names come and go by themselves */
-	char path[160]; /* what it was about, when it was short: for trap/place.h */
+	/* For trap/answers.h: */
+	bool unsteady; /* its path led where names come and go by themselves */
+	bool restless; /* its path led through a directory in which names change */
+	bool fixed;    /* what it found cannot change */
+	uint16_t data_len;
+	char path[160]; /* what it was about, when it was short */
 };
 
 /* The handler that runs next: task/deliver.h. */

@@ -4,105 +4,107 @@
  *
  * Owns:  nothing.
  * Rules: every object is numbered before any field that points at one; what is loaded is untrusted,
- * so a reference can only lead to an object of its own kind that the same walk has made.
+ * so a reference can only lead to an object of its own kind that the same walk has made. Nothing of
+ * it is in the kernel before all of it has been checked.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/walk.h"
 
-/* What is numbered, in this order. */
-struct lists {
-	struct session **sessions;
-	struct pgrp **pgrps;
-	struct cred **creds;
-	struct sighand **sighands;
-	struct proc **procs;
-	struct task **tasks;
-	uint32_t n[6];
+static void drop_session(void *p)
+{
+	session_unref(p);
+}
+
+static void drop_cred(void *p)
+{
+	cred_unref(p);
+}
+
+static void drop_sighand(void *p)
+{
+	sighand_unref(p);
+}
+
+/* What is numbered, in this order. Those with a @drop have a first reference, which is the walk's.
+ */
+static const struct {
+	enum walk_kind kind;
+	size_t size;
+	void (*drop)(void *p);
+} objects[] = {
+	{ WALK_SESSION, sizeof(struct session), drop_session },
+	{ WALK_PGRP, sizeof(struct pgrp), NULL },
+	{ WALK_CRED, sizeof(struct cred), drop_cred },
+	{ WALK_SIGHAND, sizeof(struct sighand), drop_sighand },
+	{ WALK_PROC, sizeof(struct proc), NULL },
+	{ WALK_TASK, sizeof(struct task), NULL },
 };
 
-static int list_add(void ***list, uint32_t *n, void *p)
+static void collect(struct kernel *k, struct walk *w)
 {
-	void **grown;
-
-	for (uint32_t i = 0; i < *n; i++)
-		if ((*list)[i] == p)
-			return 0;
-	grown = realloc(*list, (*n + 1) * sizeof(void *));
-	if (!grown)
-		return -ENOMEM;
-	grown[(*n)++] = p;
-	*list = grown;
-	return 0;
-}
-
-static int collect(struct kernel *k, struct lists *l)
-{
-	int r = 0;
-
-	for (struct proc *p = k->procs; p && r == 0; p = p->next) {
-		r = list_add((void ***)&l->procs, &l->n[4], p);
-		if (r == 0 && p->pgrp)
-			r = list_add((void ***)&l->pgrps, &l->n[1], p->pgrp);
-		if (r == 0 && p->pgrp)
-			r = list_add((void ***)&l->sessions, &l->n[0], p->pgrp->session);
-		for (struct task *t = p->tasks; t && r == 0; t = t->next) {
-			r = list_add((void ***)&l->tasks, &l->n[5], t);
-			if (r == 0)
-				r = list_add((void ***)&l->creds, &l->n[2], t->cred);
-			if (r == 0)
-				r = list_add((void ***)&l->sighands, &l->n[3], t->sighand);
+	for (struct proc *p = k->procs; p; p = p->next) {
+		walk_number(w, WALK_PROC, p);
+		walk_number(w, WALK_PGRP, p->pgrp);
+		walk_number(w, WALK_SESSION, p->pgrp->session);
+		for (struct task *t = p->tasks; t; t = t->next) {
+			walk_number(w, WALK_TASK, t);
+			walk_number(w, WALK_CRED, t->cred);
+			walk_number(w, WALK_SIGHAND, t->sighand);
+			if (t->embryo)
+				walk_fail(w, -EBUSY); /* half of it is still the guest's to do */
 		}
 	}
-	return r;
+	for (uint32_t i = 0; w->wanted && i < w->wanted->cred_count; i++)
+		walk_number(w, WALK_CRED, w->wanted->creds[i]);
 }
 
-static int make(void ***list, uint32_t n, size_t size)
+static void make(struct walk *w, size_t which, uint32_t n)
 {
-	*list = calloc(n ? n : 1, sizeof(void *));
-	if (!*list)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		(*list)[i] = calloc(1, size);
-		if (!(*list)[i])
-			return -ENOMEM;
+	for (uint32_t i = 0; i < n && !w->err; i++) {
+		void *p = calloc(1, objects[which].size);
+
+		if (!p) {
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		if (objects[which].drop) {
+			*(unsigned *)p = 1; /* refs comes first in all of them */
+			walk_keep(w, p, objects[which].drop);
+			if (w->err)
+				return;
+		}
+		if (!walk_number(w, objects[which].kind, p) && !objects[which].drop)
+			free(p);
 	}
-	return 0;
 }
 
-static int build(struct lists *l)
+static void objects_walk(struct kernel *k, struct walk *w)
 {
-	int r = make((void ***)&l->sessions, l->n[0], sizeof(struct session));
+	if (w->mode == WALK_SAVE)
+		collect(k, w);
+	for (size_t i = 0; i < ARRAY_LEN(objects); i++) {
+		uint32_t n = walk_count_of(w, objects[i].kind);
 
-	if (r == 0)
-		r = make((void ***)&l->pgrps, l->n[1], sizeof(struct pgrp));
-	if (r == 0)
-		r = make((void ***)&l->creds, l->n[2], sizeof(struct cred));
-	if (r == 0)
-		r = make((void ***)&l->sighands, l->n[3], sizeof(struct sighand));
-	if (r == 0)
-		r = make((void ***)&l->procs, l->n[4], sizeof(struct proc));
-	if (r == 0)
-		r = make((void ***)&l->tasks, l->n[5], sizeof(struct task));
-	return r;
+		walk_list(w, "objects", &n, GUEST_FILES_MAX);
+		if (w->mode == WALK_LOAD)
+			make(w, i, n);
+	}
 }
 
-static void number(struct walk *w, const struct lists *l)
-{
-	static const enum walk_kind kinds[6] = { WALK_SESSION, WALK_PGRP, WALK_CRED, WALK_SIGHAND,
-		WALK_PROC, WALK_TASK };
-	void **lists[6] = { (void **)l->sessions, (void **)l->pgrps, (void **)l->creds,
-		(void **)l->sighands, (void **)l->procs, (void **)l->tasks };
-
-	for (int k = 0; k < 6; k++)
-		for (uint32_t i = 0; i < l->n[k]; i++)
-			walk_number(w, kinds[k], lists[k][i]);
-}
+#define EACH(w, type, kind, one)                                                                   \
+	for (uint32_t at_ = 1; at_ <= walk_count_of(w, kind); at_++)                               \
+		for (type *one = walk_get(w, kind, at_); one; one = NULL)
 
 static void session_walk(struct session *s, struct walk *w)
 {
@@ -113,7 +115,7 @@ static void session_walk(struct session *s, struct walk *w)
 static void pgrp_walk(struct pgrp *g, struct walk *w)
 {
 	walk_i32(w, "id", &g->id);
-	walk_ref(w, "session", WALK_SESSION, (void **)&g->session);
+	walk_need(w, "session", WALK_SESSION, (void **)&g->session);
 }
 
 static void cred_walk(struct cred *c, struct walk *w)
@@ -144,7 +146,7 @@ static void pending_walk(struct kernel *k, struct sigpending *p, struct walk *w)
 	for (; q; q = q->next)
 		n++;
 	walk_u64(w, "set", &p->set);
-	walk_count(w, "queued", &n, GUEST_SIGQUEUE_MAX);
+	walk_list(w, "queued", &n, GUEST_SIGQUEUE_MAX);
 	q = p->first;
 	for (uint32_t i = 0; i < n && !w->err; i++) {
 		if (w->mode == WALK_LOAD) {
@@ -166,38 +168,113 @@ static void pending_walk(struct kernel *k, struct sigpending *p, struct walk *w)
 	}
 }
 
-static void call_walk(struct call *c, struct walk *w)
+/*
+ * A blocked call is entered again: with what it remembers, or, where that is memory of its own
+ * (what it waits for was copied in, a file that is being opened), from its beginning.
+ */
+static bool begins_again(const struct task *t)
 {
-	/* A blocked call is entered again from the top: this is all of it. */
+	return t->call.first || (t->call.own && !call_copy_keeps(t));
+}
+
+struct file *call_held(const struct task *t)
+{
+	return t->call.active && !begins_again(t) ? t->call.held : NULL;
+}
+
+static void call_walk(struct task *t, struct walk *w)
+{
+	struct call *c = &t->call;
+	bool fresh = begins_again(t);
+	struct {
+		int64_t deadline;
+		uint64_t done, u[ARRAY_LEN(c->u)];
+		bool timed_out;
+	} v = { 0 };
+
 	walk_bool(w, "active", &c->active);
+	if (!c->active || w->err)
+		return;
+	if (w->mode == WALK_SAVE && !fresh) {
+		v.deadline = c->deadline;
+		v.done = c->done;
+		v.timed_out = c->timed_out;
+		memcpy(v.u, c->u, sizeof(v.u));
+	}
 	walk_i64(w, "nr", &c->nr);
+	walk_u64(w, "ip", &c->ip);
 	walk_bytes(w, "args", c->args, sizeof(c->args));
-	walk_i64(w, "deadline", &c->deadline);
-	walk_u64(w, "done", &c->done);
-	walk_bytes(w, "u", c->u, sizeof(c->u));
+	walk_bool(w, "settling", &c->settling);
+	walk_i64(w, "ret", (int64_t *)&c->ret);
+	walk_bool(w, "fresh", &fresh);
+	walk_time(w, "deadline", &v.deadline);
+	walk_bool(w, "timed_out", &v.timed_out);
+	walk_u64(w, "done", &v.done);
+	walk_bytes(w, "u", v.u, sizeof(v.u));
+	call_copy_walk(t, w);
+	if (w->mode == WALK_SAVE)
+		return;
+	c->blocked = true;
+	c->first = fresh;
+	c->deadline = v.deadline;
+	c->timed_out = v.timed_out;
+	c->done = v.done;
+	memcpy(c->u, v.u, sizeof(v.u));
+}
+
+static void deliver_walk(struct deliver *d, struct walk *w)
+{
+	walk_i32(w, "sig", &d->sig);
+	if (d->sig < 0 || d->sig > GSIG_MAX)
+		walk_fail(w, -EBADMSG);
+	if (!d->sig || w->err)
+		return;
+	walk_bytes(w, "info", &d->info, sizeof(d->info));
+	walk_bytes(w, "act", &d->act, sizeof(d->act));
+	walk_u64(w, "old_mask", &d->old_mask);
+	walk_i64(w, "restart", &d->restart);
+}
+
+/* The mask of one wait only is not that of a call that begins again. */
+static void mask_walk(struct task *t, struct walk *w)
+{
+	bool fresh = t->call.active && begins_again(t);
+	bool has = t->has_saved_mask && !fresh;
+	uint64_t mask = t->has_saved_mask && fresh ? t->saved_mask : t->mask;
+
+	walk_u64(w, "mask", &mask);
+	walk_bool(w, "has_saved_mask", &has);
+	if (has)
+		walk_u64(w, "saved_mask", &t->saved_mask);
+	if (w->mode == WALK_SAVE)
+		return;
+	signal_set_mask(t, mask);
+	t->has_saved_mask = has;
+	t->saved_mask &= ~(GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP));
 }
 
 static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 {
 	uint32_t state = t->state;
 
-	walk_ref(w, "proc", WALK_PROC, (void **)&t->proc);
-	walk_ref(w, "cred", WALK_CRED, (void **)&t->cred);
-	walk_ref(w, "sighand", WALK_SIGHAND, (void **)&t->sighand);
+	walk_need(w, "proc", WALK_PROC, (void **)&t->proc);
+	walk_need(w, "cred", WALK_CRED, (void **)&t->cred);
+	walk_need(w, "sighand", WALK_SIGHAND, (void **)&t->sighand);
 	walk_i32(w, "tid", &t->tid);
 	walk_count(w, "state", &state, TASK_DEAD);
 	t->state = (enum task_state)state;
 	walk_bytes(w, "comm", t->comm, sizeof(t->comm));
 	pending_walk(k, &t->pending, w);
-	walk_u64(w, "mask", &t->mask);
-	walk_u64(w, "saved_mask", &t->saved_mask);
-	walk_bool(w, "has_saved_mask", &t->has_saved_mask);
+	mask_walk(t, w);
 	walk_u64(w, "alt_sp", &t->altstack.sp);
 	walk_u64(w, "alt_size", &t->altstack.size);
 	walk_u32(w, "alt_flags", &t->altstack.flags);
 	walk_u64(w, "clear_tid", &t->clear_tid);
 	walk_u64(w, "robust_list", &t->robust_list);
-	walk_i64(w, "start_ns", &t->start_ns);
+	walk_i32(w, "exit_signal", &t->exit_signal);
+	walk_i32(w, "wait_child", &t->wait_child);
+	walk_u64(w, "child_settid", &t->child_settid);
+	walk_time(w, "start_ns", &t->start_ns);
 	walk_i32(w, "nice", &t->nice);
 	walk_u32(w, "policy", &t->sched.policy);
 	walk_u32(w, "prio", &t->sched.prio);
@@ -212,7 +289,8 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_bool(w, "no_new_privs", &t->no_new_privs);
 	seccomp_walk(t, w);
 	walk_i32(w, "pdeath_signal", &t->pdeath_signal);
-	call_walk(&t->call, w);
+	deliver_walk(&t->deliver, w);
+	call_walk(t, w);
 }
 
 static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
@@ -221,7 +299,7 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	void *cmdline = p->cmdline;
 
 	walk_ref(w, "parent", WALK_PROC, (void **)&p->parent);
-	walk_ref(w, "pgrp", WALK_PGRP, (void **)&p->pgrp);
+	walk_need(w, "pgrp", WALK_PGRP, (void **)&p->pgrp);
 	walk_i32(w, "pid", &p->pid);
 	walk_count(w, "state", &state, PROC_ZOMBIE);
 	p->state = (enum proc_state)state;
@@ -235,77 +313,135 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	walk_bool(w, "subreaper", &p->subreaper);
 	walk_i32(w, "exit_signal", &p->exit_signal);
 	walk_bytes(w, "limits", p->limits, sizeof(p->limits));
-	walk_i64(w, "start_ns", &p->start_ns);
+	walk_bytes(w, "children_usage", &p->children_usage, sizeof(p->children_usage));
+	walk_bytes(w, "own_usage", &p->own_usage, sizeof(p->own_usage));
+	walk_bool(w, "vfork_waits", &p->vfork_waits);
+	walk_i32(w, "oom_score_adj", &p->oom_score_adj);
+	walk_time(w, "start_ns", &p->start_ns);
 	walk_u64(w, "personality", &p->personality);
 	walk_i64(w, "past_cpu_ns", &p->past_cpu_ns);
 	walk_bytes(w, "past_usage", &p->past_usage, sizeof(p->past_usage));
 	walk_blob(w, "cmdline", &cmdline, &p->cmdline_len, GUEST_ARG_BYTES_MAX);
 	p->cmdline = cmdline;
+	p->k = k;
+	timers_walk(p, w);
 }
 
-/* Loading: is every reference there that other code follows without asking? */
-static int check(const struct lists *l)
+/* Are all in one tree? A loaded parent may be anybody. */
+static bool reaches_init(const struct proc *p, uint32_t hops)
 {
-	for (uint32_t i = 0; i < l->n[1]; i++)
-		if (!l->pgrps[i]->session)
-			return -EBADMSG;
-	for (uint32_t i = 0; i < l->n[4]; i++)
-		if (l->procs[i]->parent == l->procs[i] || !l->procs[i]->pgrp)
-			return -EBADMSG;
-	for (uint32_t i = 0; i < l->n[5]; i++) {
-		const struct task *t = l->tasks[i];
+	while (p->parent && hops--)
+		p = p->parent;
+	return !p->parent;
+}
 
-		if (!t->proc || !t->cred || !t->sighand || t->tid < 1 || t->tid > GUEST_TASKS_MAX)
-			return -EBADMSG;
+/* Loading: is everything as other code takes for granted? Links the tasks to their processes. */
+static void check(struct walk *w)
+{
+	uint32_t procs = walk_count_of(w, WALK_PROC), firsts = 0;
+
+	EACH(w, struct pgrp, WALK_PGRP, g)
+	{
+		if (g->id < 1 || g->id > GUEST_TASKS_MAX)
+			walk_fail(w, -EBADMSG);
 	}
-	return 0;
-}
+	EACH(w, struct task, WALK_TASK, t)
+	{
+		struct task **last = &t->proc->tasks;
 
-static void unmake(void **list, uint32_t n)
-{
-	for (uint32_t i = 0; list && i < n; i++)
-		free(list[i]);
-}
-
-/* Nothing of it is in the kernel yet. */
-static void unbuild(struct kernel *k, struct lists *l)
-{
-	for (uint32_t i = 0; l->procs && i < l->n[4]; i++) {
-		if (!l->procs[i])
-			continue;
-		sigpending_flush(k, &l->procs[i]->pending);
-		free(l->procs[i]->cmdline);
+		while (*last)
+			last = &(*last)->next;
+		*last = t;
+		if (t->tid < 1 || t->tid > GUEST_TASKS_MAX)
+			walk_fail(w, -EBADMSG);
 	}
-	for (uint32_t i = 0; l->tasks && i < l->n[5]; i++)
-		if (l->tasks[i])
-			sigpending_flush(k, &l->tasks[i]->pending);
-	unmake((void **)l->sessions, l->n[0]);
-	unmake((void **)l->pgrps, l->n[1]);
-	unmake((void **)l->creds, l->n[2]);
-	unmake((void **)l->sighands, l->n[3]);
-	unmake((void **)l->procs, l->n[4]);
-	unmake((void **)l->tasks, l->n[5]);
+	EACH(w, struct proc, WALK_PROC, p)
+	{
+		firsts += !p->parent;
+		/* Before they are linked, the walk is where members are counted. */
+		p->pgrp->refs++;
+		if (!p->tasks || p->tasks->tid != p->pid || !reaches_init(p, procs) ||
+			(!p->parent && p->pid != 1))
+			walk_fail(w, -EBADMSG);
+	}
+	EACH(w, struct pgrp, WALK_PGRP, g)
+	{
+		if (!g->refs)
+			walk_fail(w, -EBADMSG);
+	}
+	if (firsts != 1)
+		walk_fail(w, -EBADMSG);
 }
 
-/* The lists that other code follows, out of the references. */
-static void link_up(struct kernel *k, struct lists *l)
+/* No two of the same number: into the hash, one by one. */
+static bool hash_task(struct kernel *k, struct task *t)
 {
-	for (uint32_t i = 0; i < l->n[1]; i++) {
-		struct pgrp *g = l->pgrps[i];
+	struct task **slot = &k->tid_hash[(unsigned)t->tid % ARRAY_LEN(k->tid_hash)];
 
-		g->session->refs++;
+	if (task_find(k, t->tid))
+		return false;
+	t->hash_next = *slot;
+	*slot = t;
+	k->task_count++;
+	return true;
+}
+
+static void check_numbers(struct kernel *k, struct walk *w)
+{
+	EACH(w, struct task, WALK_TASK, t)
+	{
+		if (!hash_task(k, t))
+			walk_fail(w, -EBADMSG);
+	}
+	for (uint32_t i = 1; i <= walk_count_of(w, WALK_PGRP); i++) {
+		struct pgrp *g = walk_get(w, WALK_PGRP, i);
+
+		if (pgrp_find(k, g->id))
+			walk_fail(w, -EBADMSG);
 		g->next = k->pgrps;
 		k->pgrps = g;
 	}
-	for (uint32_t i = l->n[4]; i-- > 0;) {
-		struct proc *p = l->procs[i];
+	if (!w->err)
+		return;
+	memset(k->tid_hash, 0, sizeof(k->tid_hash));
+	k->task_count = 0;
+	k->pgrps = NULL;
+}
 
+/* Nothing of it is in the kernel yet. */
+static void unbuild(struct kernel *k, struct walk *w)
+{
+	EACH(w, struct proc, WALK_PROC, p)
+	{
 		p->k = k;
+		timers_done(p);
+		sigpending_flush(k, &p->pending);
+		free(p->cmdline);
+		free(p);
+	}
+	EACH(w, struct task, WALK_TASK, t)
+	{
+		sigpending_flush(k, &t->pending);
+		seccomp_unref(t->filters);
+		free(t->call.own);
+		free(t);
+	}
+	EACH(w, struct pgrp, WALK_PGRP, g)
+	free(g);
+}
+
+/* The lists that other code follows, out of the references. */
+static void link_up(struct kernel *k, struct walk *w)
+{
+	EACH(w, struct pgrp, WALK_PGRP, g)
+	g->session->refs++;
+	for (uint32_t i = walk_count_of(w, WALK_PROC); i > 0; i--) {
+		struct proc *p = walk_get(w, WALK_PROC, i);
+
 		p->next = k->procs;
 		k->procs = p;
 		if (!k->procs_last)
 			k->procs_last = p;
-		p->pgrp->refs++;
 		p->pgrp_next = p->pgrp->members;
 		p->pgrp->members = p;
 		if (p->parent) {
@@ -315,59 +451,44 @@ static void link_up(struct kernel *k, struct lists *l)
 			k->init = p;
 		}
 	}
-	for (uint32_t i = 0; i < l->n[5]; i++) {
-		struct task *t = l->tasks[i], **last, **slot;
-
+	EACH(w, struct task, WALK_TASK, t)
+	{
 		t->k = k;
 		t->cred->refs++;
 		t->sighand->refs++;
-		for (last = &t->proc->tasks; *last; last = &(*last)->next)
-			;
-		*last = t;
 		t->proc->task_count += t->state != TASK_DEAD;
-		slot = &k->tid_hash[(unsigned)t->tid % ARRAY_LEN(k->tid_hash)];
-		t->hash_next = *slot;
-		*slot = t;
-		k->task_count++;
 	}
 }
 
 int tasks_walk(struct kernel *k, struct walk *w)
 {
-	struct lists l = { 0 };
+	bool loading = w->mode == WALK_LOAD;
 
-	if (w->mode == WALK_SAVE)
-		w->err = w->err ? w->err : collect(k, &l);
 	walk_i32(w, "last_tid", &k->last_tid);
-	for (int i = 0; i < 6; i++)
-		walk_count(w, "objects", &l.n[i], 2 * GUEST_TASKS_MAX);
-	if (w->mode == WALK_LOAD && !w->err)
-		w->err = build(&l);
-	if (!w->err)
-		number(w, &l);
-	for (uint32_t i = 0; i < l.n[0] && !w->err; i++)
-		session_walk(l.sessions[i], w);
-	for (uint32_t i = 0; i < l.n[1] && !w->err; i++)
-		pgrp_walk(l.pgrps[i], w);
-	for (uint32_t i = 0; i < l.n[2] && !w->err; i++)
-		cred_walk(l.creds[i], w);
-	for (uint32_t i = 0; i < l.n[3] && !w->err; i++)
-		sighand_walk(l.sighands[i], w);
-	for (uint32_t i = 0; i < l.n[4] && !w->err; i++)
-		proc_walk(k, l.procs[i], w);
-	for (uint32_t i = 0; i < l.n[5] && !w->err; i++)
-		task_walk(k, l.tasks[i], w);
-	if (w->mode == WALK_LOAD && !w->err)
-		w->err = check(&l);
-	if (w->mode == WALK_LOAD && w->err)
-		unbuild(k, &l);
-	else if (w->mode == WALK_LOAD)
-		link_up(k, &l);
-	free(l.sessions);
-	free(l.pgrps);
-	free(l.creds);
-	free(l.sighands);
-	free(l.procs);
-	free(l.tasks);
+	objects_walk(k, w);
+	EACH(w, struct session, WALK_SESSION, s)
+	session_walk(s, w);
+	EACH(w, struct pgrp, WALK_PGRP, g)
+	pgrp_walk(g, w);
+	EACH(w, struct cred, WALK_CRED, c)
+	cred_walk(c, w);
+	EACH(w, struct sighand, WALK_SIGHAND, s)
+	sighand_walk(s, w);
+	EACH(w, struct proc, WALK_PROC, p)
+	proc_walk(k, p, w);
+	EACH(w, struct task, WALK_TASK, t)
+	task_walk(k, t, w);
+	if (loading && (k->last_tid < 0 || k->last_tid > GUEST_TASKS_MAX)) {
+		k->last_tid = 0;
+		walk_fail(w, -EBADMSG);
+	}
+	if (loading && !w->err)
+		check(w);
+	if (loading && !w->err)
+		check_numbers(k, w);
+	if (loading && w->err)
+		unbuild(k, w);
+	else if (loading)
+		link_up(k, w);
 	return w->err;
 }

@@ -11,5 +11,9 @@ struct walk;
  * given to them by whoever restores the sandbox. 0 or a negative errno, also in w->err.
  */
 int tasks_walk(struct kernel *k, struct walk *w);
+/* The file that a blocked call goes on with, where it is not to begin again; NULL: none. */
+struct file;
+struct task;
+struct file *call_held(const struct task *t);
 
 #endif

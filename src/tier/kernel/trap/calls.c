@@ -14,6 +14,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/calls.h"
 #include "tier/kernel/trap/engine.h"
 
@@ -34,8 +35,10 @@ static void frame_failed(struct task *t, uint64_t sig, gsigset_t mask)
 {
 	union gsiginfo info;
 
-	if (sig == SIGSEGV)
+	if (sig == SIGSEGV) {
 		t->sighand->act[SIGSEGV - 1].handler = GSIG_DFL;
+		answers_signals(t->k);
+	}
 	signal_set_mask(t, mask);
 	memset(&info, 0, sizeof(info));
 	info.code = SI_KERNEL;

@@ -4,7 +4,6 @@
  * old.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,6 +14,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fake.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
 
 static const struct {
@@ -65,35 +65,33 @@ static void makes_answers(void **state)
 	struct place_answer a;
 	char path[PLACE_PATH_MAX + 1];
 
-	assert_false(place_answer_make(&a, 89, 0, "", 1, -2));
-	assert_true(place_answer_make(&a, 89, 7, "/usr", 5, -22));
-	assert_int_equal(a.age, 5);
+	assert_false(answer_make(&a, 89, 0, "", -2));
+	assert_false(answer_make(&a, 89, 0, "usr", -2));
+	assert_true(answer_make(&a, 89, 7, "/usr", -22));
 	assert_int_equal(a.nr, 89);
 	assert_int_equal(a.arg, 7);
 	assert_int_equal(a.len, 4);
 	assert_int_equal(a.value, -22);
-	memset(path, 'x', sizeof(path));
+	memset(path, '/', sizeof(path));
 	path[PLACE_PATH_MAX - 1] = '\0';
-	assert_true(place_answer_make(&a, 89, 0, path, 1, -2));
-	path[PLACE_PATH_MAX - 1] = 'x';
+	assert_true(answer_make(&a, 89, 0, path, -2));
+	path[PLACE_PATH_MAX - 1] = '/';
 	path[PLACE_PATH_MAX] = '\0';
-	assert_false(place_answer_make(&a, 89, 0, path, 1, -2));
+	assert_false(answer_make(&a, 89, 0, path, -2));
 }
 
 static void only_harmless_calls(void **state)
 {
-	const uint64_t none[6] = { 0 }, creat[6] = { 0, 0, O_CREAT };
-
 	for (int64_t nr = 0; nr < 600; nr++)
-		if (place_kind(nr) >= 0 && !place_is_kept(nr, none))
+		if (place_kind(nr) >= 0 && answers_effect(nr) != EFFECT_NONE)
 			fail_msg("%lld is answered in place, and makes answers old", (long long)nr);
-	assert_false(place_is_kept(SYS_rename, none));
-	assert_false(place_is_kept(SYS_setresuid, none));
-	assert_false(place_is_kept(SYS_chdir, none));
-	assert_false(place_is_kept(SYS_clone, none));
-	assert_false(place_is_kept(9999, none));
-	assert_true(place_is_kept(SYS_openat, none));
-	assert_false(place_is_kept(SYS_openat, creat));
+	assert_int_equal(answers_effect(SYS_setresuid), EFFECT_CRED);
+	assert_int_equal(answers_effect(SYS_chroot), EFFECT_ALL);
+	assert_int_equal(answers_effect(SYS_mount), EFFECT_ALL);
+	assert_int_equal(answers_effect(SYS_capset), EFFECT_ALL);
+	assert_int_equal(answers_effect(9999), EFFECT_ALL);
+	assert_int_equal(answers_effect(SYS_clone), EFFECT_WHO);
+	assert_int_equal(answers_effect(SHIM_HELLO), EFFECT_WHO);
 }
 
 static void sees_who_maps_over_it(void **state)
@@ -107,25 +105,32 @@ static void sees_who_maps_over_it(void **state)
 	assert_false(place_is_hit(UINT64_MAX, UINT64_MAX));
 }
 
-/* The age moves with whatever changes a name or who somebody is, and stays otherwise. */
+/* The ages move with whatever changes a name or who somebody is, and stay otherwise. */
 static void changes_have_an_age(void **state)
 {
 	struct fake *g = fake_create();
-	uint64_t age = 1, before;
+	uint64_t age[AGE_COUNT] = { 1, 1, 1, 1, 1 }, before[AGE_COUNT];
 	gva_t buf = fake_alloc(g, 256);
 
-	g->k.age = &age;
+	g->k.age = age;
 	fake_call(g->task, SYS_getpid);
+	fake_call(g->task, SYS_gettid);
+	for (int i = 0; i < AGE_COUNT; i++)
+		assert_int_equal(age[i], 1);
 	fake_call(g->task, SYS_uname, buf.v);
-	assert_int_equal(age, 1);
+	assert_int_equal(age[AGE_WHO], 1);
 	fake_call(g->task, SYS_setresuid, 0, 0, 0);
-	assert_true(age > 1);
-	before = age;
-	fake_call(g->task, SYS_setgid, 0);
-	assert_true(age > before);
-	before = age;
+	assert_int_equal(age[AGE_NAMES], 1);
+	fake_call(g->task, SYS_setresgid, 1, 1, 1);
+	for (int i = 0; i < AGE_COUNT; i++)
+		assert_true(age[i] > 1);
+	memcpy(before, age, sizeof(age));
+	fake_call(g->task, SYS_setsid);
+	assert_true(age[AGE_WHO] > before[AGE_WHO]);
+	assert_int_equal(age[AGE_NAMES], before[AGE_NAMES]);
+	memcpy(before, age, sizeof(age));
 	fake_call(g->task, 9999);
-	assert_int_equal(age, before);
+	assert_memory_equal(age, before, sizeof(age));
 	g->k.age = NULL;
 	fake_destroy(g);
 }

@@ -26,7 +26,7 @@
 
 enum { MAJOR_TTY = 5, MINOR_TTY = 0, MINOR_CONSOLE = 1, MINOR_PTMX = 2, MAJOR_PTS = 136 };
 
-static struct tty_state *tty_state(struct kernel *k)
+struct tty_state *tty_state(struct kernel *k)
 {
 	if (!k->tty)
 		k->tty = calloc(1, sizeof(*k->tty));

@@ -73,7 +73,12 @@ struct tty_state {
 	uint32_t count;
 };
 
+/* ttywalk.c: all terminals, numbered; and an end of one, which is counted there. */
+void ttys_walk(struct kernel *k, struct walk *w);
+void tty_file_walk(struct file *f, struct walk *w);
+
 /* tty.c */
+struct tty_state *tty_state(struct kernel *k); /* NULL: no memory */
 void tty_done(struct kernel *k);
 /* inode_ops.open of /dev/tty, /dev/console, /dev/ptmx and /dev/pts/N, by inode->rdev. */
 int tty_open(struct inode *i, struct file *f, struct task *t);

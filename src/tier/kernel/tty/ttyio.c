@@ -16,7 +16,6 @@
 #include "tier/kernel/fs/dev.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
-#include "tier/kernel/walk.h"
 
 enum { STEP = 4096, NS_PER_DS = 100000000 };
 
@@ -253,58 +252,6 @@ static int slave_show(struct file *f, char *buf, size_t cap)
 	struct tty *t = f->priv;
 
 	return str_fmt(buf, cap, "/dev/pts/%u", t->n);
-}
-
-static void tty_walk_fields(struct tty *t, struct walk *w)
-{
-	walk_u32(w, "n", &t->n);
-	walk_bytes(w, "termios", &t->t, sizeof(t->t));
-	walk_bytes(w, "size", &t->size, sizeof(t->size));
-	walk_u32(w, "masters", &t->masters);
-	walk_u32(w, "slaves", &t->slaves);
-	walk_bool(w, "slave_seen", &t->slave_seen);
-	walk_bool(w, "locked", &t->locked);
-	walk_bool(w, "hung_up", &t->hung_up);
-	walk_bool(w, "excl", &t->excl);
-	walk_bool(w, "packet", &t->packet);
-	walk_u8(w, "packet_news", &t->packet_news);
-	walk_u32(w, "head", &t->head);
-	walk_u32(w, "canon", &t->canon);
-	walk_u32(w, "tail", &t->tail);
-	walk_bytes(w, "in", t->in, sizeof(t->in));
-	walk_bytes(w, "flag", t->flag, sizeof(t->flag));
-	walk_bool(w, "lnext", &t->lnext);
-	walk_bool(w, "stopped", &t->stopped);
-	walk_u32(w, "column", &t->column);
-	walk_u32(w, "line_start", &t->line_start);
-	walk_ref(w, "session", WALK_SESSION, (void **)&t->session);
-	if (w->mode == WALK_LOAD && t->head - t->tail > TTY_INPUT_MAX)
-		w->err = -EINVAL;
-}
-
-/* As with pipes, each end walks the whole: loading it twice changes nothing. */
-static void tty_file_walk(struct file *f, struct walk *w)
-{
-	struct tty *t = f->priv;
-	size_t len = t ? t->out_len : 0;
-	void *flat = len ? malloc(len) : NULL;
-
-	walk_ref(w, "tty", WALK_TTY, (void **)&f->priv);
-	t = f->priv;
-	if (!t || (len && !flat)) {
-		free(flat);
-		w->err = w->err ? w->err : -ENOMEM;
-		return;
-	}
-	tty_walk_fields(t, w);
-	for (size_t i = 0; i < len; i++)
-		((uint8_t *)flat)[i] = t->out[(t->out_at + i) % t->out_cap];
-	walk_blob(w, "out", &flat, &len, TTY_OUTPUT_MAX * 2);
-	if (w->mode == WALK_LOAD && !w->err) {
-		t->out_len = t->out_at = 0;
-		out_add(t, flat, len);
-	}
-	free(flat);
 }
 
 const struct file_ops tty_slave_ops = {

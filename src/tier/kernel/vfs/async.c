@@ -26,22 +26,17 @@ static bool may_tell(const struct file *f, const struct proc *p)
 	       f->owner_uid == t->cred->uid;
 }
 
-void file_signal(struct file *f, unsigned events)
+static void tell_owner(struct file *f, int sig, const union gsiginfo *info)
 {
-	int sig = f->owner_sig ? f->owner_sig : SIGIO;
-	union gsiginfo info = { .signo = sig, .code = events & POLLOUT ? POLL_OUT : POLL_IN };
 	struct task *t;
 	struct pgrp *g;
 
-	/* Only who asked for a signal of its own is told which file it was. */
-	info.poll.band = events & POLLOUT ? POLLOUT | POLLWRNORM : POLLIN | POLLRDNORM;
-	info.poll.fd = f->owner_fd;
 	if (f->owner_type == 2) {
 		g = f->owner_pid ? pgrp_find(f->k, f->owner_pid) : NULL;
 		for (struct proc *p = g ? g->members : NULL, *next; p; p = next) {
 			next = p->pgrp_next;
 			if (may_tell(f, p))
-				signal_send_proc(p, sig, f->owner_sig ? &info : NULL);
+				signal_send_proc(p, sig, info);
 		}
 		return;
 	}
@@ -49,9 +44,35 @@ void file_signal(struct file *f, unsigned events)
 	if (!t || !may_tell(f, t->proc))
 		return;
 	if (f->owner_type == 0)
-		signal_send_task(t, sig, f->owner_sig ? &info : NULL);
+		signal_send_task(t, sig, info);
 	else
-		signal_send_proc(t->proc, sig, f->owner_sig ? &info : NULL);
+		signal_send_proc(t->proc, sig, info);
+}
+
+void file_signal(struct file *f, unsigned events)
+{
+	int sig = f->owner_sig ? f->owner_sig : SIGIO;
+	union gsiginfo info = { .signo = sig, .code = events & POLLOUT ? POLL_OUT : POLL_IN };
+
+	/* Only who asked for a signal of its own is told which file it was. */
+	info.poll.band = events & POLLOUT ? POLLOUT | POLLWRNORM : POLLIN | POLLRDNORM;
+	info.poll.fd = f->owner_fd;
+	tell_owner(f, sig, f->owner_sig ? &info : NULL);
+}
+
+void file_signal_change(struct file *f, int fd)
+{
+	int sig = f->owner_sig ? f->owner_sig : SIGIO;
+	union gsiginfo info = { .signo = sig, .code = POLL_MSG };
+
+	info.poll.band = POLLIN | POLLRDNORM | POLLMSG;
+	info.poll.fd = fd;
+	tell_owner(f, sig, f->owner_sig ? &info : NULL);
+}
+
+void file_signal_urgent(struct file *f)
+{
+	tell_owner(f, SIGURG, NULL);
 }
 
 static void on_ready(struct wait_entry *e, unsigned events)

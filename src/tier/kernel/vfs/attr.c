@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
@@ -97,6 +98,8 @@ static int set_attr(struct task *t, struct inode *i, struct dentry *d, struct ia
 		a->valid |= ATTR_CTIME;
 		a->ctime = kernel_realtime(t->k);
 	}
+	if (S_ISDIR(i->mode) && (a->valid & (ATTR_MODE | ATTR_UID | ATTR_GID)))
+		answers_all(t->k); /* who may look there */
 	if (i->ops->setattr)
 		r = i->ops->setattr(i, a);
 	else
@@ -276,6 +279,8 @@ void file_accessed(struct file *f)
 		return;
 	now = kernel_realtime(f->k);
 	if ((f->path.mnt->flags & MOUNT_STRICT_ATIME) || i->atime <= i->mtime ||
-		i->atime <= i->ctime || now - i->atime > RELATIME_S * 1000000000LL)
+		i->atime <= i->ctime || now - i->atime > RELATIME_S * 1000000000LL) {
 		i->atime = now;
+		answers_files(f->k);
+	}
 }

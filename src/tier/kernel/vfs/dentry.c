@@ -13,6 +13,7 @@
 #include <sys/inotify.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/notify.h"
@@ -206,6 +207,7 @@ struct dentry *dentry_create_root(struct super *sb, struct inode *root)
 
 void dentry_pin(struct dentry *d)
 {
+	answers_names(d->parent);
 	if (d->flags & DENTRY_PINNED)
 		return;
 	dentry_ref(d);
@@ -230,6 +232,8 @@ int dentry_move(struct dentry *d, struct dentry *parent, const char *name)
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, name, len + 1);
+	answers_names(old);
+	answers_names(parent);
 	dentry_unhash(d);
 	free(d->name);
 	d->name = copy;
@@ -248,6 +252,8 @@ void dentry_swap(struct dentry *a, struct dentry *b)
 	char *name = a->name;
 	uint16_t len = a->len;
 
+	answers_names(parent);
+	answers_names(b->parent);
 	dentry_unhash(a);
 	dentry_unhash(b);
 	a->name = b->name;
@@ -264,6 +270,7 @@ void dentry_swap(struct dentry *a, struct dentry *b)
 
 void dentry_delete(struct dentry *d)
 {
+	answers_names(d->parent);
 	d->flags |= DENTRY_DELETED;
 	dentry_unhash(d);
 	dentry_unpin(d);

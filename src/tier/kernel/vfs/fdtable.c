@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/lock.h"
@@ -67,6 +68,8 @@ static void close_slot(struct task *t, struct files *fs, unsigned i)
 	fs->slots[i] = (struct fd_slot){ 0 };
 	if (i < fs->next)
 		fs->next = i;
+	if (t)
+		place_fds_gone(t, (int)i);
 	if (t && f->ops->flush)
 		f->ops->flush(f, t);
 	if (f->inode->locks)
@@ -117,7 +120,7 @@ static unsigned fd_limit(struct task *t)
 	return n < GUEST_FDS_MAX ? (unsigned)n : GUEST_FDS_MAX;
 }
 
-static int grow(struct files *fs, unsigned need)
+int files_room(struct files *fs, unsigned need)
 {
 	unsigned cap = fs->cap;
 	struct fd_slot *slots;
@@ -144,7 +147,7 @@ int fd_install(struct task *t, struct file *f, bool cloexec, int min)
 		i++;
 	if (i >= fd_limit(t))
 		return -EMFILE;
-	if (grow(fs, i + 1) < 0)
+	if (files_room(fs, i + 1) < 0)
 		return -ENOMEM;
 	if (min <= (int)fs->next)
 		fs->next = i + 1;
@@ -158,7 +161,7 @@ int fd_install_at(struct task *t, struct file *f, bool cloexec, int fd)
 
 	if (fd < 0 || (unsigned)fd >= fd_limit(t))
 		return -EBADF;
-	if (grow(fs, (unsigned)fd + 1) < 0)
+	if (files_room(fs, (unsigned)fd + 1) < 0)
 		return -ENOMEM;
 	if (fs->slots[fd].file)
 		close_slot(t, fs, (unsigned)fd);

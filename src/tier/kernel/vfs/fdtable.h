@@ -26,6 +26,7 @@ struct files *files_create(void);
 struct files *files_copy(struct files *from); /* fork; NULL: no memory */
 struct files *files_ref(struct files *fs);
 void files_unref(struct task *t, struct files *fs); /* last one closes all; @t may be NULL */
+int files_room(struct files *fs, unsigned need);    /* so many slots; -ENOMEM */
 void files_close_exec(struct task *t);
 
 /* The file behind a descriptor, borrowed: good until the lock is given up. NULL: -EBADF.

@@ -41,15 +41,6 @@ int guest_change(struct mount *m, unsigned flags);
 int guest_reconfigure(struct path at, unsigned flags, bool read_only);
 int guest_umount(struct task *t, struct path at, unsigned flags);
 
-/* The file systems that a guest has mounted: their types, then (by whoever can) what is in them,
- * then where they are. Mounts that only a descriptor has are not carried over. */
-struct walk;
-struct guest_supers {
-	struct super **sb; /* references */
-	uint32_t count;
-};
-void guest_supers_walk(struct kernel *k, struct guest_supers *s, struct walk *w);
-void guest_mounts_walk(struct kernel *k, struct guest_supers *s, struct walk *w);
-void guest_supers_done(struct guest_supers *s);
+extern const struct file_ops fs_context_ops; /* sys/mountfd.c: fsopen */
 
 #endif

@@ -17,6 +17,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/lease.h"
+#include "tier/kernel/walk.h"
 
 #define LEASE_BREAK_NS 45000000000LL
 
@@ -230,4 +231,55 @@ long lease_break(struct task *t, struct inode *i, bool write, bool wait)
 		return r;
 	r = wait_block(t);
 	return r == -ETIMEDOUT ? SYS_BLOCK : r;
+}
+
+static void lease_walk(struct lease *l, struct walk *w)
+{
+	walk_need(w, "file", WALK_FILE, (void **)&l->file);
+	walk_i32(w, "type", &l->type);
+	walk_bool(w, "breaking", &l->breaking);
+	walk_i32(w, "to", &l->to);
+	walk_time(w, "until", &l->until);
+}
+
+static void lease_load(struct inode *i, struct walk *w)
+{
+	struct lease_list *list = i->leases;
+	struct lease *l = calloc(1, sizeof(*l)), **last;
+
+	if (!l) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	lease_walk(l, w);
+	/* One of a file, and it goes with that. */
+	if (!w->err && (l->file->inode != i || (list && *find(i, l->file)) ||
+			       (l->type != F_RDLCK && l->type != F_WRLCK) ||
+			       (l->breaking && l->to != F_RDLCK && l->to != F_UNLCK)))
+		walk_fail(w, -EBADMSG);
+	if (!w->err && !list)
+		list = i->leases = calloc(1, sizeof(*list));
+	if (!w->err && !list)
+		walk_fail(w, -ENOMEM);
+	if (w->err) {
+		free(l);
+		return;
+	}
+	for (last = &list->first; *last; last = &(*last)->next)
+		;
+	*last = l;
+}
+
+void leases_walk(struct inode *i, struct walk *w)
+{
+	struct lease_list *list = i->leases;
+	uint32_t n = 0;
+
+	for (struct lease *l = list ? list->first : NULL; l; l = l->next)
+		n++;
+	walk_list(w, "leases", &n, GUEST_FILES_MAX);
+	for (struct lease *l = list ? list->first : NULL; l && w->mode == WALK_SAVE; l = l->next)
+		lease_walk(l, w);
+	for (; n > 0 && w->mode == WALK_LOAD && !w->err; n--)
+		lease_load(i, w);
 }

@@ -15,6 +15,9 @@ int lease_get(struct file *f);
 /* @i is about to be opened or cut: 0: nobody minds. -EAGAIN: somebody does, and !@wait. Else
  * wait_block()'s answers. */
 long lease_break(struct task *t, struct inode *i, bool write, bool wait);
+/* All leases of a numbered inode; files are numbered, too. */
+struct walk;
+void leases_walk(struct inode *i, struct walk *w);
 void leases_release(struct file *f); /* the last reference of @f goes; inode.leases is there */
 
 #endif

@@ -11,9 +11,11 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/lock.h"
+#include "tier/kernel/walk.h"
 
 struct lock {
 	struct lock_range r;
@@ -283,4 +285,80 @@ void locks_free(struct inode *i)
 	/* No file is open any more, so no lock is left. */
 	free(i->locks);
 	i->locks = NULL;
+}
+
+bool locks_any(const struct inode *i)
+{
+	const struct lock_list *list = i->locks;
+
+	return list && list->first;
+}
+
+static bool table_has(const struct files *fs, const struct inode *i)
+{
+	for (unsigned n = 0; n < fs->cap; n++)
+		if (fs->slots[n].file && fs->slots[n].file->inode == i)
+			return true;
+	return false;
+}
+
+/* Will it go with its owner? Whoever closes looks at the locks of the inode that is closed. */
+static bool lock_ok(const struct inode *i, const struct lock_range *r)
+{
+	if (!r->owner || r->start < 0 || r->end < r->start)
+		return false;
+	if (r->kind == LOCK_POSIX)
+		return table_has(r->owner, i);
+	return ((const struct file *)r->owner)->inode == i;
+}
+
+static void range_walk(struct lock_range *r, struct walk *w)
+{
+	uint32_t kind = r->kind;
+	void *owner = (void *)(uintptr_t)r->owner;
+
+	walk_count(w, "kind", &kind, LOCK_OFD);
+	r->kind = (enum lock_kind)kind;
+	walk_ref(w, "owner", r->kind == LOCK_POSIX ? WALK_FILES : WALK_FILE, &owner);
+	r->owner = owner;
+	walk_bool(w, "write", &r->write);
+	walk_i64(w, "start", &r->start);
+	walk_i64(w, "end", &r->end);
+	walk_i32(w, "pid", &r->pid);
+}
+
+void locks_walk(struct kernel *k, struct inode *i, struct walk *w)
+{
+	struct lock_list *list = i->locks;
+	struct lock **last;
+	uint32_t n = 0;
+
+	for (struct lock *l = list ? list->first : NULL; l; l = l->next)
+		n++;
+	walk_list(w, "locks", &n, LOCKS_MAX);
+	if (!n || w->err)
+		return;
+	list = list_of(i);
+	if (!list) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	for (last = &list->first; n > 0 && !w->err; n--) {
+		struct lock_range r = w->mode == WALK_SAVE ? (*last)->r : (struct lock_range){ 0 };
+
+		range_walk(&r, w);
+		if (w->mode == WALK_LOAD && !w->err) {
+			if (!lock_ok(i, &r) || lock_conflict(i, &r)) {
+				walk_fail(w, -EBADMSG);
+				return;
+			}
+			*last = lock_new(k, &r);
+			if (!*last) {
+				walk_fail(w, -ENOLCK);
+				return;
+			}
+		}
+		if (!w->err)
+			last = &(*last)->next;
+	}
 }

@@ -40,4 +40,9 @@ void locks_close(struct kernel *k, struct file *f, const struct files *owner);
 void locks_release(struct file *f);
 void locks_free(struct inode *i);
 
+bool locks_any(const struct inode *i);
+/* All locks of a numbered inode; files and tables are numbered, too. */
+struct walk;
+void locks_walk(struct kernel *k, struct inode *i, struct walk *w);
+
 #endif

@@ -27,7 +27,7 @@ enum {
 	TMPFILE_BIT = O_TMPFILE & ~O_DIRECTORY,
 };
 
-static const struct file_ops path_only_ops = { .name = "path" };
+const struct file_ops path_only_ops = { .name = "path" };
 
 static int wanted(unsigned flags)
 {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/vfs/path.h"
@@ -162,8 +163,7 @@ int step_lookup(struct step *s, struct dentry **ret)
 	r = inode_permission(s->task, dir->inode, X_OK);
 	if (r < 0)
 		return r;
-	if (dir->sb->flags & SB_NO_CACHE)
-		s->task->call.unsteady = true;
+	answers_walked(s->task, dir);
 	if (dir->flags & DENTRY_DELETED)
 		return -ENOENT; /* a directory that was removed has no names, and gets none */
 	if (s->len > GUEST_NAME_MAX)

@@ -55,11 +55,17 @@ static void pidfd_walk(struct file *f, struct walk *w)
 {
 	struct pidfd *d = f->priv;
 
+	if (!d)
+		d = f->priv = calloc(1, sizeof(*d));
+	if (!d) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
 	walk_i32(w, "pid", &d->pid);
-	walk_i64(w, "born", &d->born);
+	walk_time(w, "born", &d->born);
 }
 
-static const struct file_ops pidfd_ops = {
+const struct file_ops pidfd_ops = {
 	.name = "pidfd",
 	.flags = FILE_STREAM,
 	.poll = pidfd_poll,

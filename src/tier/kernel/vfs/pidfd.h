@@ -7,6 +7,9 @@
 
 struct task;
 struct proc;
+struct file_ops;
+
+extern const struct file_ops pidfd_ops;
 
 /* A new descriptor for @p in @t's table: its number, or -errno. Always close-on-exec. */
 int pidfd_install(struct task *t, struct proc *p, unsigned flags);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_WALK_BUSY_H
+#define WARD_TIER_KERNEL_WALK_BUSY_H
+
+#include <stdint.h>
+
+/*
+ * A sandbox with one of everything that a program can have, for tests and the fuzzer: files, pipes,
+ * sockets, timers, terminals, queues, locks, watches, mounts, processes and threads. Linked into
+ * those only.
+ */
+struct fake;
+
+/* What is open in the first process, and where. */
+enum {
+	FD_FILE = 20,
+	FD_DELETED,
+	FD_BELOW,
+	FD_DIR,
+	FD_MEMFD,
+	FD_TMPFILE,
+	FD_PIPE_R,
+	FD_PIPE_W,
+	FD_PACKET_R,
+	FD_PACKET_W,
+	FD_FIFO,
+	FD_EVENT,
+	FD_TIMER,
+	FD_SIGNAL,
+	FD_EPOLL,
+	FD_INOTIFY,
+	FD_UNIX_A,
+	FD_UNIX_B,
+	FD_LISTEN,
+	FD_CLIENT,
+	FD_TCP_LISTEN,
+	FD_TCP_CLIENT,
+	FD_UDP,
+	FD_DGRAM_A,
+	FD_DGRAM_B,
+	FD_MASTER,
+	FD_SLAVE,
+	FD_MQ,
+	FD_PIDFD,
+	FD_PROC,
+	FD_NULL,
+	FD_PATH,
+	FD_TREE,
+	FD_LOOP,
+	FD_BACK,
+	FD_LEASE,
+	FD_OUTER,
+	FD_STALE
+};
+
+struct busy {
+	int32_t blocked_pid; /* waits in a read of FD_CLIENT */
+	int32_t thread_tid;  /* waits in a poll of it */
+	int32_t leader_pid;  /* of a session: that thread's */
+	int32_t zombie_pid;  /* ended with 3 */
+};
+
+/* @fake has its files (vfs_init) and a place. With "/below" and "/other" in a layer (made when they
+ * are not there): the first is open, the second removed. */
+void busy_make(struct busy *all, struct fake *fake);
+
+#endif

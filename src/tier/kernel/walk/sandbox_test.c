@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/walk/sandbox_test.c - a busy sandbox is walked, built again in a second kernel and
+ * walked again: the same bytes, and the same answers.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <sys/inotify.h>
+#include <sys/ipc.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <cmocka.h>
+
+#include "base/ckd.h"
+#include "tier/kernel/fake.h"
+#include "tier/kernel/task/proc.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/walk/busy.h"
+#include "tier/kernel/walk/files.h"
+#include "tier/kernel/walk/sandbox.h"
+
+static struct fake *g;
+static struct task *me;
+static gva_t mem, out;
+static char layer[64];
+
+#define CALL(name, ...) fake_call(me, SYS_##name, ##__VA_ARGS__)
+#define OK(name, ...) assert_true(CALL(name, ##__VA_ARGS__) >= 0)
+
+static uint64_t text(const char *s)
+{
+	return fake_str(g, s).v;
+}
+
+static void put(const void *p, size_t len)
+{
+	memcpy(fake_ptr(g, mem), p, len);
+}
+
+static int layer_fd(void)
+{
+	int fd = open(layer, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void files_of(struct kernel *k)
+{
+	int fd = layer_fd();
+	struct vfs_setup setup = { .layers = &fd, .layer_count = 1 };
+	struct err e = { 0 };
+
+	assert_int_equal(vfs_init(k, &setup, &e), 0);
+}
+
+/* A layer with two files and a directory, and a sandbox over it. */
+static int begin(void **state)
+{
+	char path[96];
+	int fd;
+
+	snprintf(layer, sizeof(layer), "/tmp/ward-walk-XXXXXX");
+	assert_non_null(mkdtemp(layer));
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "%s/%s", layer, i ? "below" : "other");
+		fd = open(path, O_WRONLY | O_CREAT, 0644);
+		assert_int_equal(write(fd, "from below", 10), 10);
+		close(fd);
+	}
+	snprintf(path, sizeof(path), "%s/tmp", layer);
+	assert_int_equal(mkdir(path, 0777), 0);
+	g = fake_create();
+	me = g->task;
+	files_of(&g->k);
+	me->fs = vfs_first_ctx(&g->k);
+	mem = fake_alloc(g, 1 << 16);
+	out = fake_alloc(g, 1 << 16);
+	return 0;
+}
+
+static void stop(struct kernel *k)
+{
+	procs_done(k);
+	vfs_done(k);
+	kernel_done(k);
+	assert_int_equal(k->file_count, 0);
+}
+
+static int end(void **state)
+{
+	char path[96];
+
+	stop(&g->k);
+	free(g);
+	snprintf(path, sizeof(path), "%s/below", layer);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/other", layer);
+	unlink(path);
+	snprintf(path, sizeof(path), "%s/tmp", layer);
+	rmdir(path);
+	return rmdir(layer);
+}
+
+static struct busy made;
+
+/* A kernel of its own for what is rebuilt. */
+static struct kernel *second_kernel(void)
+{
+	struct kernel *k = calloc(1, sizeof(*k));
+
+	assert_int_equal(kernel_init(k), 0);
+	k->engine = g->k.engine;
+	files_of(k);
+	return k;
+}
+
+static struct kernel *again(const unsigned char *a, size_t len, int64_t now)
+{
+	struct kernel *k = second_kernel();
+	struct err e = { 0 };
+
+	if (sandbox_rebuild(k, now, a, len, &e) < 0)
+		fail_msg("%s", e.msg);
+	return k;
+}
+
+static void expect_same(const unsigned char *a, size_t a_len, struct kernel *k, int64_t now)
+{
+	unsigned char *b;
+	size_t b_len, i;
+	struct err e = { 0 };
+
+	if (sandbox_walk(k, now, &b, &b_len, &e) < 0)
+		fail_msg("%s", e.msg);
+	for (i = 0; i < a_len && i < b_len && (a[i] == b[i] || (i >= 34 && i < 66)); i++)
+		;
+	if (i < a_len || a_len != b_len)
+		fail_msg("%zu and %zu bytes: the first difference is at %zu", a_len, b_len, i);
+	free(b);
+}
+
+/* The same answers from the second kernel, through its own calls. */
+
+static const char *got(int fd, size_t n)
+{
+	static char buf[256];
+	ssize_t r = CALL(read, (uint64_t)fd, out.v, n);
+
+	memset(buf, 0, sizeof(buf));
+	if (r > 0)
+		assert_int_equal(guest_read(me, buf, out, (size_t)r), 0);
+	return buf;
+}
+
+static void files_are_there(void)
+{
+	assert_string_equal(got(FD_FILE, 100), "world");
+	assert_int_equal(CALL(fcntl, FD_FILE, F_GETFL) & O_APPEND, O_APPEND);
+	OK(lseek, FD_DELETED, 0, SEEK_SET);
+	assert_string_equal(got(FD_DELETED, 100), "hello");
+	assert_string_equal(got(FD_BELOW, 100), "from below");
+	assert_int_equal(CALL(open, text("/other"), O_RDONLY), -ENOENT);
+	assert_int_equal(CALL(pread64, FD_MEMFD, out.v, 100, 8190), 11);
+	assert_int_equal(CALL(pwrite64, FD_MEMFD, out.v, 1, 9000), -EPERM);
+	OK(lseek, FD_TMPFILE, 0, SEEK_SET);
+	assert_string_equal(got(FD_TMPFILE, 100), "hel");
+	assert_true(CALL(getdents64, FD_DIR, out.v, 1024) > 0);
+	assert_int_equal(CALL(read, FD_STALE, out.v, 10), -EINVAL);
+	assert_int_equal(CALL(pread64, FD_LOOP, out.v, 7, 4096), 7);
+	OK(access, text("/tmp/b/under/in"), 0);
+	assert_int_equal(CALL(openat, FD_TREE, text("under"), O_RDONLY) >= 0, 1);
+	assert_int_equal(CALL(umask, 0), 027);
+	OK(mkdir, text("relative"), 0700);
+	OK(access, text("/tmp/dir/relative"), 0);
+}
+
+static void streams_are_there(void)
+{
+	assert_int_equal(CALL(read, FD_PIPE_R, out.v, 9000), 8000);
+	assert_string_equal(got(FD_PACKET_R, 100), "one");
+	assert_string_equal(got(FD_PACKET_R, 100), "two");
+	assert_string_equal(got(FD_FIFO, 100), "onetwo");
+	assert_int_equal(CALL(fcntl, FD_FIFO, F_GETPIPE_SZ), 8192);
+	assert_string_equal(got(FD_UNIX_B, 5), "bytes");
+	assert_string_equal(got(FD_DGRAM_B, 100), "wai");
+	assert_string_equal(got(FD_DGRAM_B, 100), "ting");
+	assert_string_equal(got(FD_UDP, 100), "req");
+	assert_string_equal(got(FD_SLAVE, 100), "line\n");
+	assert_string_equal(got(FD_MASTER, 6), "line\r\n");
+}
+
+static void sockets_are_there(void)
+{
+	struct msghdr m = { 0 };
+	struct iovec iov = { (void *)(uintptr_t)out.v, 16 };
+	gva_t control = fake_alloc(g, 64), head;
+	struct cmsghdr *c;
+	int fds[2];
+	long fd;
+
+	m.msg_iov = (struct iovec *)(uintptr_t)fake_put(g, &iov, sizeof(iov)).v;
+	m.msg_iovlen = 1;
+	m.msg_control = (void *)(uintptr_t)control.v;
+	m.msg_controllen = 64;
+	head = fake_put(g, &m, sizeof(m));
+	assert_int_equal(CALL(recvmsg, FD_UNIX_B, head.v, 0), 3);
+	c = fake_ptr(g, control);
+	memcpy(fds, CMSG_DATA(c), sizeof(fds));
+	assert_string_equal(got(fds[0], 100), "deep");
+	/* The one that was ours is the same file still. */
+	assert_ptr_equal(fd_get(me, fds[1]), fd_get(me, FD_EVENT));
+	fd = CALL(accept4, FD_LISTEN, 0, 0, 0);
+	assert_string_equal(got((int)fd, 100), "waiting");
+	put("answer", 6);
+	assert_int_equal(CALL(write, (uint64_t)fd, mem.v, 6), 6);
+	fd = CALL(accept4, FD_TCP_LISTEN, 0, 0, 0);
+	assert_string_equal(got((int)fd, 100), "request");
+}
+
+static void events_are_there(void)
+{
+	struct itimerspec it;
+	struct itimerval real;
+	char *at_event;
+	uint64_t v;
+
+	assert_int_equal(CALL(read, FD_EVENT, out.v, 8), 8);
+	memcpy(&v, fake_ptr(g, out), 8);
+	assert_int_equal(v, 77);
+	OK(timerfd_gettime, FD_TIMER, out.v);
+	memcpy(&it, fake_ptr(g, out), sizeof(it));
+	assert_in_range(it.it_value.tv_sec, 1, 1000);
+	OK(timer_gettime, 0, out.v);
+	memcpy(&it, fake_ptr(g, out), sizeof(it));
+	assert_in_range(it.it_value.tv_sec, 1, 1000);
+	OK(getitimer, ITIMER_REAL, out.v);
+	memcpy(&real, fake_ptr(g, out), sizeof(real));
+	assert_in_range(real.it_value.tv_sec, 1, 2000);
+	assert_int_equal(real.it_interval.tv_sec, 3);
+	assert_true(CALL(read, FD_INOTIFY, out.v, 1000) > 0);
+	at_event = fake_ptr(g, out);
+	assert_string_equal(at_event + sizeof(struct inotify_event), "event");
+	/* A new one comes, too. */
+	OK(mkdir, text("/tmp/event2"), 0700);
+	assert_true(CALL(read, FD_INOTIFY, out.v, 1000) > 0);
+	OK(kill, 1, SIGUSR1);
+}
+
+static void locks_are_there(void)
+{
+	struct task *other = fake_fork(me);
+	struct flock fl = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 0 };
+
+	put(&fl, sizeof(fl));
+	assert_int_equal(fake_call(other, SYS_fcntl, FD_FILE, F_GETLK, mem.v), 0);
+	memcpy(&fl, fake_ptr(g, mem), sizeof(fl));
+	assert_int_equal(fl.l_type, F_WRLCK);
+	assert_int_equal(fl.l_start, 2);
+	assert_int_equal(fl.l_pid, 1);
+	assert_int_equal(CALL(fcntl, FD_LEASE, F_GETLEASE), F_RDLCK);
+	proc_exit(other->proc, 0);
+}
+
+static void ipc_is_there(void)
+{
+	struct {
+		long type;
+		char text[8];
+	} m;
+
+	long sem = CALL(semget, 0x1234, 3, 0), msg = CALL(msgget, 0x1234, 0);
+
+	assert_int_equal(CALL(semctl, (uint64_t)sem, 1, 12 /* GETVAL */), 3);
+	assert_int_equal(CALL(msgrcv, (uint64_t)msg, out.v, 8, 0, IPC_NOWAIT), 8);
+	memcpy(&m, fake_ptr(g, out), sizeof(m));
+	assert_string_equal(m.text, "message");
+	assert_int_equal(CALL(mq_timedreceive, FD_MQ, out.v, 32, 0, 0), 4);
+	assert_memory_equal(fake_ptr(g, out), "high", 4);
+}
+
+static void processes_are_there(struct kernel *k)
+{
+	struct proc *leader = proc_find(k, made.leader_pid),
+		    *reader = proc_find(k, made.blocked_pid);
+	struct task *thread = task_find(k, made.thread_tid);
+	union gsiginfo si;
+	long ret;
+	int status;
+
+	assert_int_equal(leader->pgrp->session->id, made.leader_pid);
+	assert_int_equal(leader->tasks->cred->suid, 7);
+	assert_ptr_equal(leader->tasks->files, thread->files);
+	assert_ptr_not_equal(leader->tasks->files, me->files);
+	assert_int_equal(signal_take(leader->tasks, GSIG_BIT(SIGRTMIN + 3), &si), SIGRTMIN + 3);
+	assert_int_equal(si.kill.value, 99);
+	/* What waited goes on: "answer" came through the rebuilt connection. */
+	assert_true(fake_over(reader->tasks, &ret));
+	assert_int_equal(ret, 6);
+	assert_int_equal(
+		CALL(wait4, (uint64_t)made.zombie_pid, out.v, WNOHANG, 0), made.zombie_pid);
+	memcpy(&status, fake_ptr(g, out), sizeof(status));
+	assert_int_equal(status, 3 << 8);
+}
+
+/* Guest memory of the second kernel is an image: for the checks it becomes a fake's buffer again.
+ */
+static void use(struct kernel *k)
+{
+	struct task *first = k->init->tasks;
+	struct mm *mm = first->mm;
+	uint8_t *base = calloc(1, FAKE_BYTES);
+
+	assert_non_null(base);
+	assert_int_equal(mm->ops->read(mm, base, FAKE_START, FAKE_BYTES), FAKE_BYTES);
+	assert_memory_equal(base, g->task->mm->fake_base, FAKE_BYTES);
+	mm->ops = g->task->mm->ops;
+	mm->fake_base = base;
+	mm->fake_start = FAKE_START;
+	mm->fake_len = FAKE_BYTES;
+}
+
+static void comes_back_the_same(void **state)
+{
+	struct fake *old = g, *other;
+	struct kernel *k;
+	unsigned char *a;
+	int64_t now = kernel_now(&g->k);
+	struct err e = { 0 };
+	size_t len;
+
+	busy_make(&made, g);
+	if (sandbox_walk(&g->k, now, &a, &len, &e) < 0)
+		fail_msg("%s", e.msg);
+	expect_same(a, len, &g->k, now); /* walking changes nothing */
+	k = again(a, len, now);
+	expect_same(a, len, k, now);
+	use(k);
+	other = calloc(1, sizeof(*other));
+	other->task = me = k->init->tasks;
+	other->used = old->used;
+	g = other;
+	kernel_lock(k);
+	sandbox_resume(k);
+	kernel_unlock(k);
+	assert_true(task_find(k, made.thread_tid)->call.blocked);
+	files_are_there();
+	streams_are_there();
+	sockets_are_there();
+	events_are_there();
+	locks_are_there();
+	ipc_is_there();
+	processes_are_there(k);
+	free(a);
+	stop(k);
+	free(k);
+	free(other);
+	g = old;
+	me = g->task;
+}
+
+/* What was to happen in a thousand seconds still is, on a clock that is somewhere else. */
+static void time_stands_still(void **state)
+{
+	int64_t now = kernel_now(&g->k), far = 5000000000000;
+	unsigned char *a;
+	struct kernel *k;
+	struct err e = { 0 };
+	size_t len;
+
+	busy_make(&made, g);
+	assert_int_equal(sandbox_walk(&g->k, now, &a, &len, &e), 0);
+	k = again(a, len, now + far);
+	assert_int_equal(k->init->itimer_real_when, g->k.init->itimer_real_when + far);
+	free(a);
+	stop(k);
+	free(k);
+}
+
+/* Every cut and many changes: refused or good, and nothing is left behind. */
+static void hostile_is_refused(void **state)
+{
+	int64_t now = kernel_now(&g->k);
+	struct err e = { 0 };
+	unsigned char *a;
+	size_t len;
+
+	busy_make(&made, g);
+	assert_int_equal(sandbox_walk(&g->k, now, &a, &len, &e), 0);
+	for (size_t cut = 0; cut < len; cut += len / 50 + 1) {
+		struct kernel *k = second_kernel();
+		unsigned char *part = malloc(cut + 1);
+
+		memcpy(part, a, cut);
+		assert_true(sandbox_rebuild(k, now, part, cut, &e) < 0);
+		assert_null(k->procs);
+		free(part);
+		stop(k);
+		free(k);
+	}
+	for (size_t n = 0; n < 3; n++) { /* the sum notices each of these */
+		struct kernel *k = second_kernel();
+		size_t where = len / 4 * (n + 1);
+
+		a[where] ^= 0x55;
+		assert_int_equal(sandbox_rebuild(k, now, a, len, &e), -EBADMSG);
+		a[where] ^= 0x55;
+		stop(k);
+		free(k);
+	}
+	free(a);
+}
+
+static void every_kind_has_its_walk(void **state)
+{
+	for (unsigned i = 0; i < file_kinds(); i++)
+		if (!file_kind_walks(i))
+			fail_msg("%s is MADE in walk/kinds.def and has no walk", file_kind_name(i));
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
+	const struct CMUnitTest tests[] = {
+		T(comes_back_the_same),
+		T(time_stands_still),
+		T(hostile_is_refused),
+		cmocka_unit_test(every_kind_has_its_walk),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
