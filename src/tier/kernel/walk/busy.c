@@ -239,6 +239,9 @@ static void some_inet_sockets(void)
 	at(CALL(socket, AF_INET, SOCK_DGRAM, 0), FD_UDP);
 	OK(bind, FD_UDP, addr, sizeof(in));
 	must(CALL(sendto, FD_UDP, mem.v, 3, 0, addr, sizeof(in)) == 3);
+	/* Held back, and urgent. */
+	must(CALL(sendto, FD_UDP, mem.v, 3, MSG_MORE, addr, sizeof(in)) == 3);
+	must(CALL(sendto, FD_TCP_CLIENT, mem.v + 3, 1, MSG_OOB, 0, 0) == 1);
 }
 
 static void some_terminals(void)

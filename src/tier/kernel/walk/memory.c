@@ -63,7 +63,6 @@ static void fields_walk(struct mm *mm, struct walk *w)
 struct saver {
 	struct mm *mm;
 	struct walk *w;
-	uint32_t count;
 	bool contents; /* the second time */
 };
 
@@ -87,7 +86,6 @@ static int region_save(void *arg, const struct proc_range *r)
 	uint32_t flags = (r->readable ? REGION_READ : 0u) | (r->writable ? REGION_WRITE : 0u) |
 			 (r->executable ? REGION_EXEC : 0u) | (r->shared ? REGION_SHARED : 0u);
 
-	s->count++;
 	if (s->contents) {
 		for (uint64_t at = from; r->readable && at < to && !s->w->err; at += IMAGE_PAGE)
 			page_save(s, at);
