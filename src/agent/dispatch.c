@@ -25,6 +25,7 @@ static const struct row {
 	{ PROTO_HELLO, 0, true, TAG_BIT(VERSION), 0, request_hello },
 	{ PROTO_SHUTDOWN, 0, true, 0, TAG_BIT(GRACE_MS), request_shutdown },
 	{ PROTO_PROCS, 0, false, 0, TAG_BIT(WINDOW), request_procs },
+	{ PROTO_ADOPT, 0, false, 0, TAG_BIT(WINDOW), request_adopt },
 	{ PROTO_READ, FILE_HOME | FILE_FULL | FILE_PASS_FD, false, TAG_BIT(PATH), TAG_BIT(OFFSET) |
 		TAG_BIT(LENGTH) | TAG_BIT(WINDOW) | TAG_BIT(USER), request_read },
 	{ PROTO_WRITE, FILE_PARENTS | FILE_APPEND | FILE_NEW | FILE_HOME | FILE_FULL | FILE_PASS_FD, false,

@@ -98,3 +98,21 @@ int procfs_stat(struct procfs *p, pid_t pid, struct procfs_stat *ret)
 	ret->ppid = (pid_t)strtol(close_at + 4, &end, 10);
 	return 0;
 }
+
+ssize_t procfs_cmdline(struct procfs *p, pid_t pid, char *out, size_t cap)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	if (str_fmt(path, sizeof(path), "%d/cmdline", (int)pid) < 0)
+		return 0;
+	fd = openat(p->dir.fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, out, cap);
+	close(fd);
+	if (n > 0)
+		out[n - 1] = '\0'; /* where it was cut, or where a process wrote over its own */
+	return n < 0 ? 0 : n;
+}

@@ -24,5 +24,7 @@ pid_t procfs_self(struct procfs *p); /* what /proc calls us; negative errno */
 pid_t procfs_next(struct procfs *p); /* the next process; 0 at the end */
 /* -ESRCH when it has ended meanwhile. */
 int procfs_stat(struct procfs *p, pid_t pid, struct procfs_stat *ret);
+/* Its arguments, each ending in NUL, cut to @cap; how many bytes, 0 when there are none. */
+ssize_t procfs_cmdline(struct procfs *p, pid_t pid, char *out, size_t cap);
 
 #endif

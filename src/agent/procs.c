@@ -43,24 +43,6 @@ static bool is_ours(struct agent *a, struct procfs *fs, pid_t pid)
 	return false;
 }
 
-static ssize_t read_cmdline(struct procfs *fs, pid_t pid, char out[AGENT_CMDLINE_MAX])
-{
-	char path[32];
-	ssize_t n;
-	int fd;
-
-	if (str_fmt(path, sizeof(path), "%d/cmdline", (int)pid) < 0)
-		return 0;
-	fd = openat(fs->dir.fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	n = read(fd, out, AGENT_CMDLINE_MAX);
-	close(fd);
-	if (n > 0)
-		out[n - 1] = '\0'; /* where it was cut, or where a process wrote over its own */
-	return n < 0 ? 0 : n;
-}
-
 static uint32_t stream_of(const struct agent *a, pid_t pid)
 {
 	for (unsigned i = 0; i < a->top; i++)
@@ -88,7 +70,8 @@ static bool send_process(struct agent *a, struct stream *s, pid_t pid)
 	msg_u32(&m, TAG_UID, st.st_uid);
 	msg_u32(&m, TAG_STATE, (uint32_t)ps.state);
 	msg_text(&m, TAG_NAME, ps.name);
-	msg_bytes(&m, TAG_CMDLINE, cmdline, (size_t)read_cmdline(fs, pid, cmdline));
+	msg_bytes(&m, TAG_CMDLINE, cmdline,
+		(size_t)procfs_cmdline(fs, pid, cmdline, sizeof(cmdline)));
 	if (stream_of(a, pid))
 		msg_u32(&m, TAG_STREAM, stream_of(a, pid));
 	if (flow_take(&s->out[0].flow, (uint32_t)(m.len - FRAME_HEAD)) < 0)

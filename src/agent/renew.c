@@ -6,8 +6,8 @@
  * Rules: all processes but this one are in one cgroup, because this one lives there too when it
  *        starts them. To hold, it leaves, freezes the rest, says so, and waits: for the word to go
  *        on, or for the end of the connection, which says that this is a copy. A copy lets nobody
- *        run before it has new randomness, names and time. What the old channel had open is gone:
- *        processes live on, and what they print is read and dropped.
+ *        run before it has new randomness, names and time. What the old channel had open is gone;
+ *        processes live on, and whoever has the new one can take them over (adopt.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -97,76 +97,11 @@ static void answer(struct agent *a, enum keeper_op op, uint32_t number)
 
 /* --- A copy ----------------------------------------------------------------------------------- */
 
-static bool read_and_drop(struct outlet *o)
-{
-	char room[4096];
-	ssize_t n = read(o->fd, room, sizeof(room));
-
-	return n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR));
-}
-
-static void orphan_want(struct agent *a, struct stream *s)
-{
-	for (unsigned i = 0; i < 2; i++)
-		if (s->out[i].fd >= 0)
-			agent_poll(a, s, i, s->out[i].fd, POLLIN);
-}
-
-static void orphan_ready(struct agent *a, struct stream *s, unsigned which, short events)
-{
-	(void)a;
-	(void)events;
-	if (which < 2 && s->out[which].fd >= 0 && !read_and_drop(&s->out[which])) {
-		close(s->out[which].fd);
-		s->out[which].fd = -1;
-	}
-}
-
-static void orphan_done(struct stream *s)
-{
-	relay_in_drop(s);
-	pending_done(s);
-	for (unsigned i = 0; i < 2; i++)
-		if (s->out[i].fd >= 0)
-			close(s->out[i].fd);
-}
-
-/* A process whose client stayed with the original. Its stream has no number, so nobody finds it;
- * process_exited() closes it. */
-static const struct stream_ops orphan_ops = {
-	.kind = STREAM_PROCESS,
-	.want = orphan_want,
-	.ready = orphan_ready,
-	.done = orphan_done,
-};
-
-static void leave_streams(struct agent *a)
-{
-	for (unsigned i = 0; i < a->top; i++) {
-		struct stream *s = &a->streams[i];
-
-		if (!s->ops)
-			continue;
-		if (!stream_is_process(s) || s->proc.exited) {
-			s->ops->done(s);
-			s->ops = NULL;
-			continue;
-		}
-		s->ops = &orphan_ops;
-		s->id = 0;
-		s->proc.last = false;
-		for (unsigned k = 0; k < 2; k++)
-			s->out[k].open = false;
-	}
-	while (a->top && !a->streams[a->top - 1].ops)
-		a->top--;
-}
-
 static void new_channel(struct agent *a, int fd)
 {
 	close(a->channel);
 	a->channel = fd;
-	leave_streams(a);
+	streams_leave(a);
 	frame_reader_init(&a->in);
 	room_free(a->parts.mem, START_BYTES_MAX);
 	a->parts = (struct parts){ .active = false };

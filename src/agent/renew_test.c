@@ -159,6 +159,13 @@ static void holds_and_goes_on(void **state)
 	done(&b);
 }
 
+static void adopt(uint32_t stream)
+{
+	const struct proto_request q = { .type = PROTO_ADOPT, .stream = stream };
+
+	assert_int_equal(proto_send_request(&rig.c, &q, NULL), 0);
+}
+
 /* The connections break while it holds: it is a copy, with another host. */
 static void wakes_as_a_copy(void **state)
 {
@@ -187,6 +194,20 @@ static void wakes_as_a_copy(void **state)
 	assert_string_equal(said.out, "new\n");
 	assert_int_equal(first_byte(b.freeze), '0');
 	assert_int_equal(kill(old, 0), 0);
+	/* Whoever wants it can have it: its pipes were not touched. */
+	adopt(9);
+	rig_expect(&rig, &ev, PROTO_OPENED, 9);
+	assert_int_equal(ev.pid, old);
+	assert_int_equal(ev.flags, OPENED_STDIN);
+	assert_string_equal(ev.process.cmdline, "sh");
+	rig_type(&rig, 9, "typed\n");
+	rig_until(&rig, 9, "typed\n");
+	adopt(10);
+	rig_expect(&rig, &ev, PROTO_ERROR, 10);
+	assert_int_equal(ev.failed.code, ESRCH);
+	assert_int_equal(proto_send_signal(&rig.c, 9, SIGKILL, true, NULL), 0);
+	rig_collect(&rig, 9, &said);
+	assert_true(said.exit.signaled);
 	/* And it can hold again, on its new connection. */
 	tell(b.next_keeper, KEEPER_HOLD, 2);
 	assert_int_equal(answer(b.next_keeper, 2), KEEPER_HELD);

@@ -18,7 +18,7 @@
 #include "agent/agent.h"
 #include "agent/rig.h"
 
-enum { PATIENCE_MS = 10000 };
+enum { PATIENCE_MS = 60000 }; /* a command has to be read from a busy disk first */
 
 bool rig_as_init;
 

@@ -152,7 +152,10 @@ struct agent {
 	struct spare spare;
 	int status;
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
-	uint64_t wake_ns;    /* the next time to look even if nothing happens; 0: none */
+	uint64_t adopt_ns; /* until then processes without a client wait for one; 0: not any more */
+	uint64_t wake_ns;  /* the next time to look even if nothing happens; 0: none */
+	uint32_t got;      /* bytes of the last receive */
+	unsigned bulk_turns; /* receives without a ppoll before them */
 	unsigned turn, top;  /* streams in use are below @top */
 	unsigned poll_count;
 	unsigned passed_count;
@@ -192,6 +195,9 @@ struct request {
 void agent_poll(struct agent *a, struct stream *s, unsigned which, int fd, short events);
 void agent_wake_at(struct agent *a, uint64_t ns);
 void agent_break(struct agent *a); /* the client broke the protocol: the end */
+
+/* adopt.c */
+void streams_leave(struct agent *a); /* their client is gone; processes stay, without a number */
 
 /* renew.c */
 /* The keeper has something to say. Comes back when everybody may run; perhaps in a copy. */
@@ -256,6 +262,7 @@ void relay_out_end(struct agent *a, struct stream *s, unsigned which);
 int request_hello(struct agent *a, const struct request *q, struct err *e);
 int request_shutdown(struct agent *a, const struct request *q, struct err *e);
 int request_start(struct agent *a, const struct request *q, struct err *e);
+int request_adopt(struct agent *a, const struct request *q, struct err *e);
 int request_procs(struct agent *a, const struct request *q, struct err *e);
 int request_read(struct agent *a, const struct request *q, struct err *e);
 int request_write(struct agent *a, const struct request *q, struct err *e);

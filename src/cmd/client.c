@@ -195,9 +195,8 @@ int client_path(char *out, size_t cap, const char *id, const char *rest, struct 
 	return 0;
 }
 
-void client_query(struct buf *path, char first, const char *key, const char *value)
+void client_escape(struct buf *path, const char *value)
 {
-	buf_add_fmt(path, "%c%s=", first, key);
 	for (; *value; value++) {
 		unsigned char ch = (unsigned char)*value;
 
@@ -207,4 +206,10 @@ void client_query(struct buf *path, char first, const char *key, const char *val
 		else
 			buf_add_fmt(path, "%%%02X", ch);
 	}
+}
+
+void client_query(struct buf *path, char first, const char *key, const char *value)
+{
+	buf_add_fmt(path, "%c%s=", first, key);
+	client_escape(path, value);
 }

@@ -46,6 +46,8 @@ int client_error(long status, const char *body, size_t len, struct err *e);
 
 /* The id in a path: letters and digits only, so that nothing of it needs an escape. */
 int client_path(char *out, size_t cap, const char *id, const char *rest, struct err *e);
+/* Adds a name to a path; its slashes stay. */
+void client_escape(struct buf *path, const char *value);
 /* Adds "key=value", escaped, behind @first ('?' or '&'). */
 void client_query(struct buf *path, char first, const char *key, const char *value);
 

@@ -2,8 +2,8 @@
 /*
  * cmd/pool.c - `ward pool`: sandboxes that are ready before anyone asks.
  *
- * Owns:  the words on the screen. What is set here is in the database; the daemon follows within a
- *        second, and starts with it when it is started.
+ * Owns:  the words on the screen. A daemon that runs is asked, and looks whether there is such a
+ *        template; else what is set goes into the database, and the next daemon starts with it.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,6 +17,7 @@
 #include "base/own.h"
 #include "base/parse.h"
 #include "base/str.h"
+#include "cmd/client.h"
 #include "cmd/common.h"
 #include "cmd/listing.h"
 #include "db/db.h"
@@ -32,6 +33,24 @@ static int read_count(const char *name, const char *value, int64_t *ret, struct 
 			HUB_POOL_SIZE_MAX, value);
 	*ret = (int64_t)v;
 	return 0;
+}
+
+static int ask(struct client *c, const struct db_pool *pool, struct err *e)
+{
+	own_buf struct buf path = { 0 }, body = { 0 };
+
+	buf_init(&path, 4096);
+	buf_init(&body, 1 << 16);
+	buf_add_str(&path, "/ward/v1/pools/");
+	client_escape(&path, pool->template);
+	json_open(&body, NULL);
+	json_i64(&body, "min", pool->min);
+	json_i64(&body, "max", pool->max);
+	json_str(&body, "warm_up", pool->warm_up);
+	json_close(&body);
+	if (path.bad || body.bad)
+		return err_set(e, ENOMEM, "asking the daemon");
+	return client_call(c, "PUT", path.data, &body, NULL, e);
 }
 
 static int put(const char *state_dir, const struct db_pool *pool, struct err *e)
@@ -51,6 +70,7 @@ static int put(const char *state_dir, const struct db_pool *pool, struct err *e)
 static int pool_set(int argc, char **argv, const struct globals *g)
 {
 	struct db_pool pool = { .min = -1, .max = -1, .warm_up = "" };
+	struct client *c = NULL;
 	struct err e = { 0 };
 	const char *value;
 	int r;
@@ -84,7 +104,13 @@ static int pool_set(int argc, char **argv, const struct globals *g)
 	if (strlen(pool.template) > TEMPLATE_NAME_MAX || strlen(pool.warm_up) > HUB_WARM_UP_MAX)
 		return cmd_usage(
 			"pool", "set: the template's name or the warm-up command is too long");
-	return put(g->state_dir, &pool, &e) < 0 ? cmd_fail("pool", &e) : 0;
+	r = client_open(g, NULL, &c, &e);
+	if (r == 0)
+		r = ask(c, &pool, &e);
+	if (r == -ENOTCONN)
+		r = put(g->state_dir, &pool, &e);
+	client_close(c);
+	return r < 0 ? cmd_fail("pool", &e) : 0;
 }
 
 static int pool_rm(int argc, char **argv, const struct globals *g)

@@ -21,6 +21,7 @@
 
 #include "base/ckd.h"
 #include "base/own.h"
+#include "base/byterate.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "cmd/cmd.h"
@@ -74,22 +75,9 @@ static int set_disk(struct run_words *w, const char *value, struct err *e)
 	return 0;
 }
 
-/* BYTES or BYTES:COUNT. */
-static int read_rate(const char *value, uint64_t *ret_bytes, uint64_t *ret_count)
-{
-	char bytes[32];
-	const char *colon = strchr(value, ':');
-	int n = (int)(colon ? colon - value : (long)strlen(value)), r;
-
-	if (str_fmt(bytes, sizeof(bytes), "%.*s", n, value) < 0)
-		return -EINVAL;
-	r = parse_size(bytes, 64 << 10, size_max, ret_bytes);
-	return r < 0 || !colon ? r : parse_u64(colon + 1, 10, UINT32_MAX, ret_count);
-}
-
 static int set_io_rate(struct run_words *w, const char *value, struct err *e)
 {
-	if (read_rate(value, &w->req.limits.io_bytes_s, &w->req.limits.io_ops_s) < 0)
+	if (parse_byte_rate(value, w->req.limits.io_rate) < 0)
 		return bad_value("io-rate", value,
 			"BYTES or BYTES:REQUESTS a second, such as 10M or 10M:500 (at least "
 			"64K:10)",
@@ -99,7 +87,7 @@ static int set_io_rate(struct run_words *w, const char *value, struct err *e)
 
 static int set_net_rate(struct run_words *w, const char *value, struct err *e)
 {
-	if (read_rate(value, &w->req.limits.net_bytes_s, &w->req.limits.net_frames_s) < 0)
+	if (parse_byte_rate(value, w->req.limits.net_rate) < 0)
 		return bad_value("net-rate", value,
 			"BYTES or BYTES:FRAMES a second, such as 10M or 10M:5000 (at least "
 			"64K:10)",
@@ -605,7 +593,7 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 					"'ward help run'");
 	if (w->req.tap_addr && !w->req.tap)
 		return cmd_usage("run", "--tap-addr needs --tap, the card that has the address");
-	if (w->req.limits.net_bytes_s && !w->req.tap)
+	if (w->req.limits.net_rate[0] && !w->req.tap)
 		return cmd_usage("run", "--net-rate needs --tap, the card that has the rate");
 	w->req.args = g->args;
 	w->req.args_len = g->args_len;

@@ -35,6 +35,12 @@ int cmd_sup(int argc, char **argv, const struct globals *g)
 		fputs(cmd_help_text("sup"), stdout);
 		return 0;
 	}
+	if (argc == 4 && str_eq(argv[1], "--ahead")) {
+		if (wall_parse(argv[2], &in.ahead) < 0)
+			return cmd_usage("sup", "there is no tier '%s'", argv[2]);
+		argv += 2;
+		argc -= 2;
+	}
 	if (argc != 2 || !id_is_valid(argv[1]))
 		return cmd_usage("sup", "it is started by 'ward serve', with the id of a sandbox");
 	if (fcntl(SUP_FD_REQUEST, F_SETFD, FD_CLOEXEC) < 0)
@@ -42,7 +48,8 @@ int cmd_sup(int argc, char **argv, const struct globals *g)
 			"there is no request at descriptor %d: 'ward serve' starts "
 			"this command",
 			SUP_FD_REQUEST);
-	if (fcntl(SUP_FD_LINK, F_SETFD, FD_CLOEXEC) < 0)
+	/* One that waits gets it with its request. */
+	if (in.ahead == WALL_NONE && fcntl(SUP_FD_LINK, F_SETFD, FD_CLOEXEC) < 0)
 		in.link_fd = -1;
 	/* Whether the three after it are meant is for the request to say. */
 	syscall(SYS_close_range, SUP_FD_FROM + 3, ~0U, 0);

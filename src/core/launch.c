@@ -247,13 +247,15 @@ static int check_machine(const struct launch *l, struct err *e)
 			"--cpu-template is for the CPUs of a virtual machine, and this is the %s "
 			"tier: add --tier vm",
 			wall_name(l->plan.wall));
-	if (l->plan.wall != WALL_VM && l->req->limits.io_bytes_s)
+	/* What a daemon's configuration says for all is for machines alone. */
+	if (l->plan.wall == WALL_VM || l->req->live)
+		return 0;
+	if (l->req->limits.io_rate[0])
 		return err_say(e, EINVAL,
 			"--io-rate is for the disk of a virtual machine, and this is the %s tier: "
 			"add --tier vm",
 			wall_name(l->plan.wall));
-	if (l->plan.wall != WALL_VM &&
-		(l->req->limits.net_bytes_s || l->req->limits.boot_ms || l->req->vsock))
+	if (l->req->limits.net_rate[0] || l->req->limits.boot_ms || l->req->vsock)
 		return err_say(e, EINVAL,
 			"--net-rate, --boot-timeout and --vsock are for a virtual machine, and "
 			"this is the %s tier: add --tier vm",
@@ -338,6 +340,34 @@ static void add_resolver(struct plan *p)
 			(struct plan_mount){ "/etc/resolv.conf", "/etc/resolv.conf", MOUNT_RO };
 }
 
+void launch_ids(struct plan *p, unsigned number)
+{
+	p->slot = number;
+	if (geteuid() == 0)
+		p->id_base = ID_BASE + number * SANDBOX_IDS;
+}
+
+/*
+ * What was made ahead is this sandbox's from now on, if policy chose that wall: slot and record are
+ * there already, and so is what they name. Else it goes, since both would have the same names.
+ */
+static void take_ahead(struct launch *l)
+{
+	struct ahead *a = l->ahead;
+
+	if (!a)
+		return;
+	if (a->plan.wall != l->plan.wall) {
+		ahead_undo(a);
+		return;
+	}
+	l->slot = a->slot;
+	l->state_fd = take_fd(&a->state_fd);
+	l->plan.ahead = take_ptr(&a->box);
+	a->slot.fd = -1;
+	launch_ids(&l->plan, l->slot.number);
+}
+
 static int write_down(struct launch *l, struct err *e)
 {
 	struct plan *p = &l->plan;
@@ -348,9 +378,7 @@ static int write_down(struct launch *l, struct err *e)
 	r = slot_take(l->state_fd, p->id, &l->slot, e);
 	if (r < 0)
 		return r;
-	p->slot = l->slot.number;
-	if (geteuid() == 0)
-		p->id_base = ID_BASE + p->slot * SANDBOX_IDS;
+	launch_ids(p, l->slot.number);
 	record.undo = box_undo(l->box, &record.undo_count);
 	return slot_write(&l->slot, &record, e);
 }
@@ -455,12 +483,13 @@ int launch_prepare(struct launch *l, struct err *e)
 		return r;
 	fill_plan(l);
 	add_resolver(&l->plan);
+	take_ahead(l);
 	r = box_prepare(&l->plan, &l->trail, &l->box, e);
 	if (r == 0)
 		r = find_template(l, e);
 	if (r == 0)
 		r = fill_from_template(l, e);
-	if (r < 0)
+	if (r < 0 || l->plan.ahead)
 		return r;
 	trail_begin(&l->trail, STEP_RECORD);
 	r = state_open(l->req->state_dir, &l->state_fd, e);

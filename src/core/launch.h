@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "core/ahead.h"
 #include "core/run.h"
 #include "plan/plan.h"
 #include "plan/trail.h"
@@ -30,6 +31,7 @@ struct launch {
 	int state_fd;
 	struct slot slot;
 	struct box *box;
+	struct ahead *ahead; /* borrowed; what was made before the request came; NULL: nothing */
 	struct sighting seen;
 	struct trail child_trail;
 	struct run_end end;
@@ -42,6 +44,9 @@ struct launch {
 /* NULL with @e: no memory. */
 struct launch *launch_create(const struct run_request *req, const char *name, struct err *e);
 void launch_destroy(struct launch *l);
+
+/* Slot @number and its range of host ids, into @p. */
+void launch_ids(struct plan *p, unsigned number);
 
 /* Policy, template, plan, slot: the box is prepared and what it will make is on record. When it
  * fails, the caller still takes down what there is, and says so with launch_end_setup(). */

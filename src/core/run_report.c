@@ -111,14 +111,14 @@ static void add_limits(struct buf *b, const struct plan_limits *l)
 	add_limit(b, "memory_bytes", l->memory_bytes);
 	add_limit(b, "disk_bytes", l->disk_bytes);
 	add_limit(b, "output_bytes", l->output_bytes);
-	if (l->io_bytes_s)
-		json_u64(b, "io_bytes_s", l->io_bytes_s);
-	if (l->io_ops_s)
-		json_u64(b, "io_ops_s", l->io_ops_s);
-	if (l->net_bytes_s)
-		json_u64(b, "net_bytes_s", l->net_bytes_s);
-	if (l->net_frames_s)
-		json_u64(b, "net_frames_s", l->net_frames_s);
+	if (l->io_rate[0])
+		json_u64(b, "io_bytes_s", l->io_rate[0]);
+	if (l->io_rate[1])
+		json_u64(b, "io_ops_s", l->io_rate[1]);
+	if (l->net_rate[0])
+		json_u64(b, "net_bytes_s", l->net_rate[0]);
+	if (l->net_rate[1])
+		json_u64(b, "net_frames_s", l->net_rate[1]);
 	if (l->boot_ms)
 		json_u64(b, "boot_ms", l->boot_ms);
 	add_limit(b, "timeout_ms", l->timeout_ms);

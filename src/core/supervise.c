@@ -153,7 +153,7 @@ static int take_from(const struct snap *from, struct err *e)
 	return 0;
 }
 
-int core_supervise(const struct supervise *in, struct err *e)
+static int serve_request(const struct supervise *in, struct ahead *ahead, struct err *e)
 {
 	own_fd int request = in->request_fd, link = in->link_fd;
 	own_mem struct run_request *req = calloc(1, sizeof(*req));
@@ -182,9 +182,30 @@ int core_supervise(const struct supervise *in, struct err *e)
 		sup_order_done(order);
 		return STATUS_WARD;
 	}
+	l->ahead = ahead;
 	r = supervise(l, s, &order->q, e);
 	serve_close(s, &l->end, &l->seen);
 	launch_destroy(l);
 	sup_order_done(order);
 	return r < 0 ? STATUS_WARD : 0;
+}
+
+int core_supervise(const struct supervise *in, struct err *e)
+{
+	struct ahead *ahead = NULL;
+	int r;
+
+	if (in->ahead == WALL_NONE)
+		return serve_request(in, NULL, e);
+	r = ahead_make(in->state_dir, in->id, in->ahead, in->args, in->args_len, &ahead, e);
+	*e = r == 0 ? (struct err){ 0 } : *e; /* what was tried on the way is of no interest */
+	if (r == 0)
+		r = ahead_wait(ahead, in->request_fd, e);
+	if (r < 0) {
+		ahead_drop(ahead);
+		return r == -ENOTCONN ? 0 : STATUS_WARD;
+	}
+	r = serve_request(in, ahead, e);
+	ahead_drop(ahead);
+	return r;
 }

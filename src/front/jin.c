@@ -64,6 +64,10 @@ int jin_parse(const char *text, size_t len, size_t max, struct jin **ret, struct
 	doc = len ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &at) : json_object();
 	if (!doc && !len)
 		return err_set(e, ENOMEM, "reading JSON");
+	if (!doc && json_error_code(&at) == json_error_null_character)
+		return err_say(e, EINVAL,
+			"line %d, column %d: a text with a NUL (\\u0000) in it is not accepted",
+			at.line, at.column);
 	if (!doc)
 		return err_say(e, EINVAL, "the body is not JSON: line %d, column %d: %s", at.line,
 			at.column, str_show(shown, sizeof(shown), at.text));

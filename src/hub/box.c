@@ -388,6 +388,15 @@ static bool answer_paused(struct hub_call *c)
 		call_done(c, &f, false);
 		return true;
 	}
+	if (c->wait == WAIT_CONNECT && !sb->trouble.code) {
+		if (live_resume(sb, c->timeout_ms, &f) == 0) {
+			sb->hub->n.resumed++;
+			c->changed = true;
+			return false;
+		}
+		call_done(c, &f, false);
+		return true;
+	}
 	if (c->wait == WAIT_GONE)
 		return false;
 	if (!sb->trouble.code)
@@ -400,7 +409,7 @@ static bool answer_running(struct hub_call *c)
 {
 	struct sandbox *sb = c->sb;
 
-	if (c->wait == WAIT_RUNNING || c->wait == WAIT_LINK) {
+	if (c->wait == WAIT_RUNNING || c->wait == WAIT_LINK || c->wait == WAIT_CONNECT) {
 		call_done(c, NULL, c->changed);
 		return true;
 	}

@@ -17,9 +17,11 @@
 #include "base/buf.h"
 #include "base/ckd.h"
 #include "base/own.h"
+#include "base/byterate.h"
 #include "base/parse.h"
 #include "base/str.h"
 #include "hub/config.h"
+#include "hub/limits.h"
 #include "hub/toml.h"
 
 enum kind {
@@ -34,6 +36,8 @@ enum kind {
 	K_CPUS64, /* int64_t, thousandths */
 	K_TIME,   /* int64_t, ms */
 	K_RATE,   /* int64_t, per 1000 s */
+	K_SPEED,  /* uint64_t[2]: bytes and requests a second */
+	K_TIME64, /* uint64_t, ms */
 	K_TIER,   /* enum wall */
 	K_NET,    /* int */
 	K_LOG,    /* char *, one of the levels */
@@ -81,6 +85,7 @@ static const struct key keys[] = {
 	{ "keep", "age", K_TIME, AT(keep_age_ms), 0, 3650 * DAY_MS },
 
 	{ "pool", "idle", K_TIME, AT(pool_idle_ms), 1000, 3650 * DAY_MS },
+	{ "pool", "empty", K_COUNT, AT(pool_empty), 0, HUB_EMPTY_MAX },
 	/* clang-format on */
 };
 
@@ -96,6 +101,8 @@ static const struct key sandbox_keys[] = {
 	{ NULL, "disk", K_SIZE, AT(limits.disk_bytes), 1 << 20, 1ull << 50 },
 	{ NULL, "cpus", K_CPUS, AT(limits.cpu_milli), 10, 1000000 },
 	{ NULL, "pids", K_PIDS, AT(limits.pids), 4, 4194304 },
+	{ NULL, "io_rate", K_SPEED, AT(limits.io_rate), 0, 0 },
+	{ NULL, "boot_timeout", K_TIME64, AT(limits.boot_ms), 1000, 3600 * 1000 },
 	{ NULL, "net", K_NET, AT(net), 0, 0 },
 	{ NULL, "timeout", K_TIME, AT(timeout_ms), 1000, 3650 * DAY_MS },
 	{ NULL, "user", K_TEXT, AT(user), 1, 200 },
@@ -241,11 +248,21 @@ static int put_amount(const struct key *k, const struct toml_entry *en, void *at
 			*(int64_t *)at = (int64_t)v;
 		return r < 0 ? wrong(en, e, "a number of CPUs such as 2 or \"0.5\"") : 0;
 	case K_TIME:
+	case K_TIME64:
 		r = parse_duration(text, k->min, k->max, &v);
-		*(int64_t *)at = (int64_t)v;
+		if (k->kind == K_TIME)
+			*(int64_t *)at = (int64_t)v;
+		else
+			*(uint64_t *)at = v;
 		return r < 0 ? wrong(en, e,
 				       "a time such as \"90s\", \"5m\" or \"24h\", within "
 				       "its bounds")
+			     : 0;
+	case K_SPEED:
+		r = parse_byte_rate(text, at);
+		return r < 0 ? wrong(en, e,
+				       "bytes, or bytes and requests, a second, such as "
+				       "\"10M\" or \"10M:500\" (at least 64K:10)")
 			     : 0;
 	case K_RATE:
 		r = parse_rate(text, &rate);
@@ -409,6 +426,7 @@ int config_defaults(struct config **ret, struct err *e)
 	c->keep_count = 1000;
 	c->keep_age_ms = 7 * DAY_MS;
 	c->pool_idle_ms = 600 * 1000;
+	c->pool_empty = 8;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(aliases); i++) {
 		struct toml_entry en = { .key = aliases[i],
 			.value = { .kind = TOML_STRING, .text = "host" } };
@@ -552,6 +570,10 @@ void config_for(const struct config *c, const char *template, struct config_sand
 		ret->limits.cpu_milli = t->limits.cpu_milli;
 	if (t->limits.pids)
 		ret->limits.pids = t->limits.pids;
+	if (t->limits.io_rate[0])
+		memcpy(ret->limits.io_rate, t->limits.io_rate, sizeof(ret->limits.io_rate));
+	if (t->limits.boot_ms)
+		ret->limits.boot_ms = t->limits.boot_ms;
 	if (t->net >= 0)
 		ret->net = t->net;
 	if (t->timeout_ms >= 0)

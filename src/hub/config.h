@@ -74,6 +74,7 @@ struct config {
 
 	/* [pool] */
 	int64_t pool_idle_ms;
+	int64_t pool_empty; /* of each tier, at most; 0: none */
 
 	struct config_template templates[CONFIG_TEMPLATES_MAX];
 	unsigned template_count;

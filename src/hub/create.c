@@ -127,7 +127,8 @@ static char *join_env(const struct pairs *p, const char *list[HUB_ENV_MAX + 1])
 	return text;
 }
 
-static int spawn(struct sandbox *sb, const struct want *w, struct hub_fail *f)
+/* Takes @empty. */
+static int spawn(struct sandbox *sb, const struct want *w, struct empty *empty, struct hub_fail *f)
 {
 	struct sup_request *q = calloc(1, sizeof(*q));
 	const char *env[HUB_ENV_MAX + 1];
@@ -137,6 +138,7 @@ static int spawn(struct sandbox *sb, const struct want *w, struct hub_fail *f)
 	if (!q || !text) {
 		free(text);
 		free(q);
+		empty_drop(empty);
 		return hub_fail(f, HUB_INTERNAL, "out of memory");
 	}
 	str_copy(q->id, sizeof(q->id), sb->id);
@@ -157,16 +159,18 @@ static int spawn(struct sandbox *sb, const struct want *w, struct hub_fail *f)
 	q->from = w->from ? &w->from->files : NULL;
 	q->deadline_ms = (uint64_t)sb->timeout_ms;
 	q->deadline_action = sb->on_timeout == HUB_TIMEOUT_PAUSE ? SUP_PAUSE : SUP_KILL;
-	r = live_spawn(sb, q, f);
+	r = live_spawn(sb, q, empty, f);
 	free(text);
 	free(q);
 	return r;
 }
 
-static struct sandbox *make_sandbox(struct hub *hub, const struct want *w, struct hub_fail *f)
+static struct sandbox *make_sandbox(
+	struct hub *hub, const struct want *w, const struct empty *empty, struct hub_fail *f)
 {
 	char id[ID_LEN + 1];
-	struct sandbox *sb = id_make(id) == 0 ? sandbox_new(hub, id) : NULL;
+	int r = empty ? str_copy(id, sizeof(id), empty_id(empty)) : id_make(id);
+	struct sandbox *sb = r == 0 ? sandbox_new(hub, id) : NULL;
 
 	if (!sb) {
 		hub_fail(f, HUB_INTERNAL, "out of memory");
@@ -189,21 +193,26 @@ static struct sandbox *make_sandbox(struct hub *hub, const struct want *w, struc
 static int create_cold(struct hub *hub, const struct want *w, struct pool *pool,
 	struct sandbox **ret, struct hub_fail *f)
 {
-	struct sandbox *sb = make_sandbox(hub, w, f);
+	/* A pool is in no hurry. */
+	struct empty *empty = pool ? NULL : empty_take(hub, w->tier);
+	struct sandbox *sb = make_sandbox(hub, w, empty, f);
 	int r;
 
-	if (!sb)
+	if (!sb) {
+		empty_drop(empty);
 		return -ENOMEM;
+	}
 	sb->pool = pool;
 	r = write_new(sb, f);
 	if (r < 0) {
+		empty_drop(empty);
 		sandbox_release(sb);
 		return r;
 	}
 	registry_add(sb);
 	tenant_charge(sb);
 	event_put(hub, "sandbox.creating", sb, sb->reason);
-	r = spawn(sb, w, f);
+	r = spawn(sb, w, empty, f);
 	/* Beside the supervisor's start, and before anybody is told of the sandbox. */
 	if (w->who)
 		audit_create(sb, w);
@@ -479,4 +488,5 @@ void create_answer(struct sandbox *sb)
 		sb->tenant ? sb->tenant->name : "-", wall_name(sb->tier), sb->from_pool, us);
 	hub->created_ms = loop_now_ms(hub->loop);
 	pool_tend(hub);
+	empty_tend(hub);
 }

@@ -237,6 +237,27 @@ static void put_pools(struct hub *hub, struct buf *b)
 	}
 }
 
+static void put_empty(void *arg, const struct hub_empty *m)
+{
+	const struct {
+		const char *name, *type, *help;
+		uint64_t value;
+	} rows[] = {
+		{ "ward_empty_ready", "gauge", "Sandboxes made ahead, without a request.",
+			m->ready },
+		{ "ward_empty_target", "gauge", "How many there should be.", m->target },
+		{ "ward_empty_hits_total", "counter", "Creates that found one.", m->hits },
+		{ "ward_empty_misses_total", "counter", "Creates that did not.", m->misses },
+		{ "ward_empty_lost_total", "counter", "That ended before anybody asked.", m->lost },
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		head(arg, rows[i].name, rows[i].type, rows[i].help);
+		buf_add_fmt(arg, "%s{tier=\"%s\"} %" PRIu64 "\n", rows[i].name, wall_name(m->tier),
+			rows[i].value);
+	}
+}
+
 static void put_tenants(struct hub *hub, struct buf *b)
 {
 	head(b, "ward_tenant_sandboxes", "gauge", "Live sandboxes of each tenant.");
@@ -257,6 +278,7 @@ void hub_metrics_text(struct hub *hub, struct buf *b)
 	put_states(hub, b);
 	put_creates(hub, b);
 	put_pools(hub, b);
+	hub_empty_list(hub, put_empty, b);
 	put_tenants(hub, b);
 	one(b, "ward_kills_total", "counter", "Kills that were asked for.", hub->n.killed);
 	one(b, "ward_ended_total", "counter", "Sandboxes that ended.", hub->n.ended);

@@ -3,7 +3,9 @@
  * hub/events.c - what happens, for whoever listens.
  *
  * Owns:  the ring of the last HUB_EVENTS_KEPT events and the list of subscribers.
- * Rules: a slow subscriber loses events and is told how many; nobody waits for it.
+ * Rules: a slow subscriber loses events and is told how many; nobody waits for it. Numbers go on
+ *        from the time at which the daemon began, so that one of the daemon before is lower than
+ * all of this one's: whoever comes back after a restart misses nothing of it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,6 +28,7 @@ struct hub_events {
 
 int events_init(struct hub *hub)
 {
+	hub->event_seq = hub->event_first = (uint64_t)clock_now_us();
 	hub->events = calloc(HUB_EVENTS_KEPT, sizeof(*hub->events));
 	return hub->events ? 0 : -ENOMEM;
 }
@@ -80,7 +83,9 @@ struct hub_events *hub_events_open(struct hub *hub, const struct hub_caller *who
 	s->wake = wake;
 	s->arg = arg;
 	/* A number from another daemon's life: everything there is. */
-	s->seen = since == 0 ? hub->event_seq : since > hub->event_seq ? 0 : since == 1 ? 0 : since;
+	s->seen = since == 0                                            ? hub->event_seq
+		  : since > hub->event_first && since <= hub->event_seq ? since
+									: hub->event_first;
 	s->next = hub->subscribers;
 	hub->subscribers = s;
 	if (s->seen < hub->event_seq)
@@ -92,7 +97,7 @@ int hub_events_next(struct hub_events *s, struct hub_event *ret)
 {
 	struct hub *hub = s->hub;
 
-	if (hub->event_seq > HUB_EVENTS_KEPT && s->seen < hub->event_seq - HUB_EVENTS_KEPT) {
+	if (hub->event_seq - s->seen > HUB_EVENTS_KEPT) {
 		s->lost += hub->event_seq - HUB_EVENTS_KEPT - s->seen;
 		s->seen = hub->event_seq - HUB_EVENTS_KEPT;
 	}

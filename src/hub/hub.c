@@ -342,6 +342,7 @@ void hub_close(struct hub *hub)
 		}
 	}
 	found_done(hub);
+	empty_done(hub);
 	live_forget_children(hub);
 	tenants_done(hub);
 	if (hub->db)

@@ -370,6 +370,16 @@ int hub_pool_set(struct hub *hub, const struct hub_caller *who, const char *temp
 void hub_pool_list(
 	struct hub *hub, void (*each)(void *arg, const struct hub_pool *pool), void *arg);
 
+/* What waits, made ahead and empty, for a request that wants a sandbox of this tier. */
+struct hub_empty {
+	enum wall tier;
+	unsigned max, target, ready, starting;
+	uint64_t hits, misses, made, lost;
+	const char *trouble; /* why the last one could not be made; "" */
+};
+void hub_empty_list(
+	struct hub *hub, void (*each)(void *arg, const struct hub_empty *empty), void *arg);
+
 struct hub_template {
 	const char *name;   /* what a request may say */
 	const char *means;  /* after [alias]; the same as name otherwise */

@@ -26,10 +26,11 @@
  *   pool.c      warm sandboxes         found.c    after a restart
  *   ended.c     end records            events.c   the ring of events
  *   curve.c     samples, metrics       record.c   audit lines and the log
- *   snap.c      snapshots and forks
+ *   snap.c      snapshots and forks    empty.c    supervisors that wait for a request
  */
 struct sandbox;
 struct pool;
+struct empty;
 
 struct tenant {
 	struct tenant *next;
@@ -45,8 +46,9 @@ enum call_wait {
 	WAIT_RUNNING, /* create, resume, connect */
 	WAIT_PAUSED,
 	WAIT_GONE,
-	WAIT_LINK,   /* running; resumes a paused one that may */
-	WAIT_ANSWER, /* of the supervisor, to one link call */
+	WAIT_LINK,    /* running; resumes a paused one that may */
+	WAIT_CONNECT, /* running; resumes what is paused, whoever did that */
+	WAIT_ANSWER,  /* of the supervisor, to one link call */
 };
 
 enum call_kind { CALL_BOX, CALL_LINK, CALL_METRICS, CALL_AUDIT, CALL_SNAP, CALL_FORK };
@@ -74,6 +76,7 @@ struct hub_call {
 	bool is_create; /* nobody knows the id until this call has told it */
 	struct hub_fail fail;
 	int64_t from_us, to_us; /* CALL_METRICS */
+	int64_t timeout_ms;     /* hub_connect(): from the resume on; 0: not one */
 	struct loop_job *job;   /* CALL_AUDIT, CALL_SNAP */
 	int64_t begun_ns;
 	/* WAIT_ANSWER: what to write down when the supervisor has said yes. */
@@ -160,6 +163,18 @@ struct pool {
 	bool listed;       /* seen in the database at the last look */
 };
 
+/* Supervisors of one tier that wait for a request. */
+struct empties {
+	struct empty *first, *last;
+	bool can; /* a supervisor of this tier has said so */
+	unsigned target, ready, starting;
+	uint64_t hits, misses, made, lost;
+	uint64_t used_ms;  /* last request that could have had one */
+	uint64_t retry_ms; /* not before, after trouble */
+	unsigned failures; /* in a row */
+	char trouble[HUB_REASON_MAX + 1];
+};
+
 struct event_slot {
 	uint64_t seq;
 	int64_t at_us;
@@ -214,14 +229,15 @@ struct hub {
 	struct key_slot *keys;
 	struct pool pools[HUB_POOLS_MAX];
 	unsigned pool_count;
+	struct empties empties[WALL_COUNT];
 
 	struct call_list done;    /* answered, to be told */
 	struct call_list working; /* wait for a worker */
 	struct loop_later tell;
 	unsigned calls;
 
-	struct event_slot *events; /* HUB_EVENTS_KEPT */
-	uint64_t event_seq;
+	struct event_slot *events;       /* HUB_EVENTS_KEPT */
+	uint64_t event_first, event_seq; /* the one before the first, and the last */
 	struct hub_events *subscribers;
 
 	struct counters n;
@@ -230,6 +246,7 @@ struct hub {
 
 	unsigned finding; /* sandboxes of a former daemon that have not answered */
 	struct loop_timer chores, found_timer, stray_timer, sampler, pools_timer, stop_timer;
+	struct loop_timer empty_timer;
 	struct loop_later pools_later;
 	struct sandbox *sample_next;
 	uint64_t pruned_ms;
@@ -287,7 +304,11 @@ struct sandbox *registry_see(
 	struct hub *hub, const struct hub_caller *who, const char *id, struct hub_fail *f);
 
 /* --- live.c --- */
-int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail *f);
+/* @empty, which is taken: it is already there; NULL: one is started. */
+int live_spawn(
+	struct sandbox *sb, const struct sup_request *q, struct empty *empty, struct hub_fail *f);
+/* A child of ours that must be reaped, whatever becomes of its sandbox; takes @pidfd. */
+void live_reap(struct hub *hub, pid_t pid, int pidfd);
 /* Calls its supervisor, again and again while that is busy. */
 int live_call(struct sandbox *sb);
 /* To the supervisor, the step being written already. @grace_ms 0: at once. */
@@ -348,6 +369,18 @@ void pool_missed(struct hub *hub, const char *template);
 void pool_tend(struct hub *hub); /* refill and shrink, soon */
 void pool_save(struct hub *hub); /* what was counted, into the database */
 void pool_done(struct hub *hub);
+
+/* --- empty.c --- */
+/* One that is ready, the caller's from now on; NULL: none, and the next time there may be one. */
+struct empty *empty_take(struct hub *hub, enum wall tier);
+const char *empty_id(const struct empty *m); /* what its sandbox is called */
+/* Takes @m. As sup_spawn(). */
+int empty_ask(struct empty *m, const struct sup_request *q, const struct link_hooks *hooks,
+	struct link **ret, pid_t *ret_pid, struct err *e);
+void empty_drop(struct empty *m);                  /* NULL is fine */
+void empty_learn(struct hub *hub, enum wall tier); /* it can be made ahead */
+void empty_tend(struct hub *hub);                  /* somebody was answered: make what is missing */
+void empty_done(struct hub *hub);
 
 /* --- found.c --- */
 int found_begin(struct hub *hub, struct err *e);

@@ -341,6 +341,9 @@ static void config_words(void **state)
 		{ "[sandbox]\ntimeout = \"forever\"", "a time" },
 		{ "[sandbox]\ntimeout = \"48h\"", "above timeout_max" },
 		{ "[sandbox]\ncpus = true", "a string or a number" },
+		{ "[sandbox]\nio_rate = \"10M:5\"", "64K:10" },
+		{ "[sandbox]\nio_rate = \"10M\"\nboot_timeout = \"30s\"", NULL },
+		{ "[sandbox]\nboot_timeout = \"0s\"", "a time" },
 		{ "[sandbox]\nnet = \"all\"", "\"none\"" },
 		{ "[sandbox]\nworkdir = \"relative\"", "absolute" },
 		{ "[serve]\nlisten = 7700", "HOST:PORT" },
@@ -368,9 +371,11 @@ static void config_words(void **state)
 
 static void config_meaning(void **state)
 {
-	static const char text[] = "[sandbox]\nmemory = \"1G\"\ntier = \"vm\"\n"
-				   "[template.small]\nmemory = \"64M\"\ntier = \"container\"\n"
-				   "[alias]\nbase = \"small\"\n";
+	static const char text[] =
+		"[sandbox]\nmemory = \"1G\"\ntier = \"vm\"\n"
+		"io_rate = \"10M:500\"\nboot_timeout = \"1m\"\n"
+		"[template.small]\nmemory = \"64M\"\ntier = \"container\"\nio_rate = \"1M\"\n"
+		"[alias]\nbase = \"small\"\n";
 	struct config_sandbox says;
 	struct config *c = NULL;
 	const char *by;
@@ -381,11 +386,15 @@ static void config_meaning(void **state)
 	assert_string_equal(config_alias(c, "other"), "other");
 	config_for(c, "small", &says, &by);
 	assert_int_equal(says.limits.memory_bytes, 64 << 20);
+	assert_int_equal(says.limits.io_rate[0], 1 << 20);
+	assert_int_equal(says.limits.io_rate[1], 0);
+	assert_int_equal(says.limits.boot_ms, 60000);
 	assert_int_equal(says.tier, WALL_CONTAINER);
 	assert_string_equal(by, "ward.toml [template] tier");
 	assert_int_equal(says.timeout_ms, 300000);
 	config_for(c, "other", &says, &by);
 	assert_int_equal(says.tier, WALL_VM);
+	assert_int_equal(says.limits.io_rate[1], 500);
 	assert_string_equal(by, "ward.toml [sandbox] tier");
 	config_destroy(c);
 }

@@ -19,6 +19,7 @@ enum {
 	HUB_REASON_MAX = 200,           /* bytes of a reason */
 	HUB_POOLS_MAX = 64,             /* pools of one daemon */
 	HUB_POOL_SIZE_MAX = 1024,       /* sandboxes of one pool */
+	HUB_EMPTY_MAX = 64,             /* empty sandboxes of one tier */
 	HUB_WARM_UP_MAX = 4096,         /* bytes of a warm-up command */
 	HUB_WARM_UP_MS = 120 * 1000,    /* until a warm-up command must be over */
 	HUB_SNAP_NAME_MAX = 128,        /* bytes of a snapshot's name */

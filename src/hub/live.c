@@ -140,6 +140,8 @@ static void take_status(struct sandbox *sb, const struct link_status *s)
 
 	sb->sup_pid = s->sup_pid;
 	sb->tier = s->tier;
+	if (s->tier_waits && sb->state == HUB_CREATING && !sb->found)
+		empty_learn(sb->hub, s->tier);
 	if (!sb->tier_why || !str_eq(sb->tier_why, s->why))
 		text_set(&sb->tier_why, s->why);
 	if (!sb->warning || !str_eq(sb->warning, s->warning))
@@ -296,7 +298,6 @@ static int watch(struct sandbox *sb, struct err *e)
 
 /* --- starting --- */
 
-/* A child of ours that must be reaped, whatever becomes of its sandbox. */
 struct reaper {
 	struct hub *hub;
 	struct reaper *prev, *next;
@@ -329,7 +330,7 @@ void live_forget_children(struct hub *hub)
 		reaper_free(hub->reapers);
 }
 
-static void reap_later(struct hub *hub, pid_t pid, int pidfd)
+void live_reap(struct hub *hub, pid_t pid, int pidfd)
 {
 	struct reaper *r = calloc(1, sizeof(*r));
 
@@ -346,7 +347,8 @@ static void reap_later(struct hub *hub, pid_t pid, int pidfd)
 		reaper_free(r);
 }
 
-int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail *f)
+int live_spawn(
+	struct sandbox *sb, const struct sup_request *q, struct empty *empty, struct hub_fail *f)
 {
 	struct hub *hub = sb->hub;
 	struct sup_spawn how = {
@@ -357,11 +359,15 @@ int live_spawn(struct sandbox *sb, const struct sup_request *q, struct hub_fail 
 	int pidfd = -1, r;
 
 	hub_point(hub, "spawn");
-	r = sup_spawn(q, &how, &hooks, &sb->link, &sb->sup_pid, &pidfd, &e);
+	if (empty)
+		r = empty_ask(empty, q, &hooks, &sb->link, &sb->sup_pid, &e);
+	else
+		r = sup_spawn(q, &how, &hooks, &sb->link, &sb->sup_pid, &pidfd, &e);
 	hub_point(hub, "spawned");
 	if (r < 0)
 		return hub_fail_err(f, &e);
-	reap_later(hub, sb->sup_pid, pidfd);
+	if (!empty)
+		live_reap(hub, sb->sup_pid, pidfd);
 	r = watch(sb, &e);
 	if (r < 0)
 		return hub_fail_err(f, &e);

@@ -156,6 +156,12 @@ static void on_refused(void *arg, struct link_call *c, const struct link_failed 
 	struct hub_fail f;
 
 	call->asked = NULL;
+	/* It went to sleep while a client was connecting; that news came before this answer. */
+	if (fl->code == EHOSTDOWN && call->timeout_ms) {
+		call->wait = WAIT_CONNECT;
+		sandbox_wake(call->sb);
+		return;
+	}
 	hub_fail(&f, code, "sandbox '%s': %s", call->sb->id,
 		fl->text[0] ? fl->text : strerror(fl->code));
 	call_done(call, &f, false);
@@ -281,17 +287,23 @@ struct hub_call *hub_connect(struct hub *hub, const struct hub_caller *who, cons
 
 	if (!sb)
 		return call;
+	if (timeout_check(hub, timeout_ms, sb->timeout_ms, &ms, &f) < 0) {
+		call_done(call, &f, false);
+		return call;
+	}
+	call->timeout_ms = ms;
 	if (is_up(sb))
 		return extend(call, timeout_ms);
 	if (sb->state == HUB_PAUSED || sb->state == HUB_RESUMING) {
-		if (timeout_check(hub, timeout_ms, sb->timeout_ms, &ms, &f) < 0)
-			call_done(call, &f, false);
-		else
-			resume(call, who, ms);
+		resume(call, who, ms);
 		return call;
 	}
-	if (sb->state == HUB_PAUSING)
-		return refuse(call, HUB_CONFLICT, "is being paused");
+	if (sb->state == HUB_PAUSING) {
+		/* It has to fall asleep before it can be woken. */
+		record_audit(hub, who, "sandbox.resume", sb, NULL);
+		call_wait(call, WAIT_CONNECT);
+		return call;
+	}
 	if (sb->state == HUB_CREATING && sb->tenant) {
 		call_wait(call, WAIT_RUNNING);
 		return call;

@@ -186,6 +186,9 @@ static int follow_snapshot(struct want *w, struct hub_fail *f)
 		w->accept_risk = NULL;
 	}
 	w->limits = *is;
+	/* These are the operator's, of today. */
+	memcpy(w->limits.io_rate, w->says.limits.io_rate, sizeof(w->limits.io_rate));
+	w->limits.boot_ms = w->says.limits.boot_ms;
 	w->limits.memory_asked = is->memory_bytes != 0;
 	w->limits.disk_asked = is->disk_bytes != 0;
 	w->limits.cpus_asked = is->cpu_milli != 0;

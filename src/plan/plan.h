@@ -42,9 +42,9 @@ struct plan_limits {
 	uint64_t disk_bytes;
 	uint64_t output_bytes;
 	uint64_t timeout_ms;
-	/* vm tier: of each disk and, each way, of its network card, each second; and how long a
-	 * guest may take to come up (0: VM_BOOT_MS) */
-	uint64_t io_bytes_s, io_ops_s, net_bytes_s, net_frames_s;
+	/* vm tier: bytes and requests of each disk, bytes and frames of its network card each way,
+	 * all each second; and how long a guest may take to come up (0: VM_BOOT_MS) */
+	uint64_t io_rate[2], net_rate[2];
 	uint64_t boot_ms;
 	uint32_t pids;
 	uint32_t cpu_milli;  /* thousandths of a CPU */
@@ -75,6 +75,8 @@ struct snap {
 	int disk;   /* what was written to the disk since the template */
 };
 
+struct box;
+
 struct plan {
 	char id[ID_LEN + 1];
 	const char *state_dir;
@@ -104,6 +106,8 @@ struct plan {
 	bool report; /* somebody will read the resource use: collect what costs extra */
 	bool live;   /* a supervisor's: no command of its own; can be paused, limits can change */
 	const struct snap *from; /* goes on from there instead of starting; NULL: starts */
+	bool waits;              /* there is no request yet: tier_waits() */
+	struct box *ahead;       /* made so, and taken for this plan; NULL: none */
 
 	/*
 	 * Host ids [id_base, id_base + SANDBOX_IDS) are this sandbox's; 0 when ward is not root.

@@ -84,8 +84,8 @@ int proto_send_shutdown(struct proto_conn *c, uint32_t grace_ms, struct err *e);
 
 /* The requests about files, processes and ports; a field that is 0 or NULL is not sent. */
 struct proto_request {
-	enum proto_type
-		type; /* PROCS, READ, WRITE, STAT, LIST, MKDIR, REMOVE, RENAME, WATCH, DIAL */
+	enum proto_type type; /* PROCS, ADOPT, READ, WRITE, STAT, LIST, MKDIR, REMOVE, RENAME,
+				 WATCH, DIAL */
 	uint32_t stream;
 	uint16_t flags; /* FILE_*, DIAL_* */
 	/* @user: the owner of what is made; with FILE_HOME also whose home paths start from. */
@@ -157,7 +157,7 @@ struct proto_event {
 	bool has_file;       /* OK, OPENED, ENTRY: @file is filled */
 	bool has_process;    /* ENTRY: @process is filled */
 	uint32_t version;    /* HELLO */
-	uint32_t pid;        /* OPENED of START */
+	uint32_t pid;        /* OPENED of START and ADOPT; of the latter also process.cmdline */
 	bool has_fd;         /* OPENED: the next of proto_conn_take_fd() belongs to it */
 	uint64_t bytes;      /* CREDIT; OK of WRITE: how much is in the file */
 	uint32_t cost;       /* DATA, ENTRY, EVENT: what it takes of the stream's credit */

@@ -135,6 +135,14 @@ static int read_file(struct proto_event *ev, const struct values *v)
 	return read_full(&ev->file, v);
 }
 
+/* Arguments, each ending in NUL. */
+static int read_cmdline(struct proto_process *p, const struct values *v)
+{
+	p->cmdline = values_text(v, TAG_CMDLINE);
+	p->cmdline_len = values_has(v, TAG_CMDLINE) ? v->len[TAG_CMDLINE] : 0;
+	return p->cmdline_len && p->cmdline[p->cmdline_len - 1] ? -EPROTO : 0;
+}
+
 static int read_process(struct proto_event *ev, const struct values *v)
 {
 	uint64_t state = values_num(v, TAG_STATE, 0);
@@ -151,12 +159,8 @@ static int read_process(struct proto_event *ev, const struct values *v)
 		.stream = (uint32_t)values_num(v, TAG_STREAM, 0),
 		.state = (char)state,
 		.name = v->text[TAG_NAME],
-		.cmdline = values_text(v, TAG_CMDLINE),
-		.cmdline_len = values_has(v, TAG_CMDLINE) ? v->len[TAG_CMDLINE] : 0,
 	};
-	if (ev->process.cmdline_len && ev->process.cmdline[ev->process.cmdline_len - 1])
-		return -EPROTO;
-	return 0;
+	return read_cmdline(&ev->process, v);
 }
 
 static int read_entry(struct proto_event *ev, const struct values *v, const struct frame *f)
@@ -170,6 +174,8 @@ static int read_opened(struct proto_event *ev, const struct values *v, const str
 	ev->has_fd = f->type == PROTO_OPENED && (f->flags & OPENED_FD);
 	ev->pid = (uint32_t)values_num(v, TAG_PID, 0);
 	ev->bytes = values_num(v, TAG_BYTES, 0);
+	if (f->type == PROTO_OPENED && read_cmdline(&ev->process, v) < 0)
+		return -EPROTO;
 	return values_has(v, TAG_KIND) ? read_file(ev, v) : read_full(&ev->file, v);
 }
 
@@ -209,7 +215,8 @@ static const struct {
 	{ PROTO_HELLO, 0, TAG_BIT(VERSION), 0, read_hello },
 	{ PROTO_OK, 0, 0, FILE_TAGS | FULL_TAGS | TAG_BIT(BYTES), read_opened },
 	{ PROTO_ERROR, ERROR_SOFT, TAG_BIT(ERRNO), TAG_BIT(TEXT), read_failed },
-	{ PROTO_OPENED, OPENED_FD, 0, FILE_TAGS | FULL_TAGS | TAG_BIT(PID), read_opened },
+	{ PROTO_OPENED, OPENED_FD | OPENED_PTY | OPENED_STDIN, 0, FILE_TAGS | FULL_TAGS | TAG_BIT(PID) |
+		TAG_BIT(CMDLINE), read_opened },
 	{ PROTO_END, DATA_ERR, 0, 0, NULL },
 	{ PROTO_CREDIT, 0, TAG_BIT(BYTES), 0, read_credit },
 	{ PROTO_ENTRY, 0, TAG_BIT(NAME), FILE_TAGS | FULL_TAGS | PROCESS_TAGS | TAG_BIT(STREAM) |

@@ -42,7 +42,9 @@ enum {
 	START_HOME = 32,       /* CWD as USER means it; without: home, or "/" when there is none */
 	START_DRAIN = 64,      /* pipes: EXIT waits until nobody has stdout or stderr open */
 
-	OPENED_FD = 1, /* OPENED: a descriptor came with the frame */
+	OPENED_FD = 1,    /* OPENED: a descriptor came with the frame */
+	OPENED_PTY = 2,   /* OPENED of ADOPT, ATTACH: it has a terminal */
+	OPENED_STDIN = 4, /* OPENED of ADOPT: its stdin is open */
 
 	SIGNAL_GROUP = 1, /* to the process group that the process leads */
 

@@ -44,6 +44,7 @@ struct link_status {
 	enum sup_state state;
 	char id[ID_LEN + 1];
 	enum wall tier;          /* WALL_NONE while it is not decided */
+	bool tier_waits;         /* sandboxes of that tier can be made ahead: sup_spawn_ahead() */
 	char why[LINK_TEXT];     /* policy's line for the tier; "": not yet */
 	char warning[LINK_TEXT]; /* what the operator should know, e.g. limits; "" */
 	char reason[LINK_TEXT];  /* for this state: "the daemon", "its time was over", ... */
@@ -117,6 +118,17 @@ struct sup_spawn {
 int sup_spawn(const struct sup_request *q, const struct sup_spawn *how,
 	const struct link_hooks *hooks, struct link **ret, pid_t *ret_pid, int *ret_pidfd,
 	struct err *e);
+
+/*
+ * The same without a request: `ward sup --ahead TIER ID` makes what no request changes, and waits.
+ * Messages come out of @ret_sock: SUP_WAITS when it is ready; its end when it is over. It undoes
+ * all and ends when the socket closes.
+ */
+int sup_spawn_ahead(const char *id, enum wall tier, const struct sup_spawn *how, int *ret_sock,
+	pid_t *ret_pid, int *ret_pidfd, struct err *e);
+/* Gives it the request, whose id must be its own; from here on as after sup_spawn(). */
+int sup_ask(int sock, const struct sup_request *q, const struct link_hooks *hooks,
+	struct link **ret, struct err *e);
 
 /* <state>/run/<id>.end: JSON, docs/SUPERVISOR.md; written whole or not at all. The daemon imports
  * and deletes it. -ENAMETOOLONG. */

@@ -111,7 +111,7 @@ static int check_env(const char *const *env, struct err *e)
 	return 0;
 }
 
-static int check_limits(const struct plan_limits *l, struct err *e)
+int sup_limits_check(const struct plan_limits *l, struct err *e)
 {
 	const uint64_t most = 1ull << 50;
 
@@ -166,7 +166,7 @@ static int check(const struct sup_request *q, struct err *e)
 			(q->deadline_ms && !q->deadline_action)))
 		r = err_say(e, EINVAL, "network, upper or deadline");
 	if (r == 0)
-		r = check_limits(&q->limits, e);
+		r = sup_limits_check(&q->limits, e);
 	if (r == 0)
 		r = check_mounts(q, e);
 	return r < 0 ? r : check_env(q->env, e);
@@ -201,6 +201,9 @@ static void put_limits(struct msg *m, const struct plan_limits *l)
 	msg_u32(m, TAG_PIDS, l->pids);
 	msg_u32(m, TAG_CPU_MILLI, l->cpu_milli);
 	msg_u32(m, TAG_CPU_WEIGHT, l->cpu_weight);
+	msg_u64(m, TAG_IO_BYTES, l->io_rate[0]);
+	msg_u64(m, TAG_IO_OPS, l->io_rate[1]);
+	msg_u64(m, TAG_BOOT_MS, l->boot_ms);
 	msg_u32(m, TAG_ASKED,
 		(l->memory_asked ? ASKED_MEMORY : 0) | (l->disk_asked ? ASKED_DISK : 0) |
 			(l->pids_asked ? ASKED_PIDS : 0) | (l->cpus_asked ? ASKED_CPUS : 0));
@@ -367,6 +370,8 @@ static void read_limits(struct plan_limits *l, const struct ctl_fields *v)
 		.pids = (uint32_t)ctl_num(v, TAG_PIDS, 0),
 		.cpu_milli = (uint32_t)ctl_num(v, TAG_CPU_MILLI, 0),
 		.cpu_weight = (uint32_t)ctl_num(v, TAG_CPU_WEIGHT, 0),
+		.io_rate = { ctl_num(v, TAG_IO_BYTES, 0), ctl_num(v, TAG_IO_OPS, 0) },
+		.boot_ms = ctl_num(v, TAG_BOOT_MS, 0),
 		.memory_asked = asked & ASKED_MEMORY,
 		.disk_asked = asked & ASKED_DISK,
 		.pids_asked = asked & ASKED_PIDS,

@@ -22,6 +22,13 @@
 /* What a supervisor finds open beside its stdio; from FROM on three, if the request says so. */
 enum { SUP_FD_REQUEST = 3, SUP_FD_LINK = 4, SUP_FD_FROM = 5 };
 
+/*
+ * One that is started before there is a request has a socket of messages at SUP_FD_REQUEST instead.
+ * It says SUP_WAITS when it is ready; SUP_ASKS comes with the descriptors that a supervisor is
+ * otherwise started with: request, link and, to go on from, three more.
+ */
+enum { SUP_WAITS = 'W', SUP_ASKS = 'A' };
+
 enum sup_action { SUP_KILL = 1, SUP_PAUSE }; /* what happens when the time is over */
 
 struct sup_request {
@@ -75,5 +82,7 @@ int sup_request_decode(int fd, struct sup_order *ret, struct err *e);
 /* The same over bytes in memory, which are copied. */
 int sup_request_read(const void *data, size_t len, struct sup_order *ret, struct err *e);
 void sup_order_done(struct sup_order *o);
+/* Within what a sandbox can have; 0 is not said. */
+int sup_limits_check(const struct plan_limits *l, struct err *e);
 
 #endif

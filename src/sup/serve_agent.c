@@ -163,7 +163,7 @@ static bool may_pass(struct serve *s, struct call *c, const struct proto_event *
 		return false;
 	}
 	if (ev->type == PROTO_EXIT || ev->type == PROTO_START_FAILED || ev->type == PROTO_HELLO ||
-		(ev->type == PROTO_OPENED && c->pass_opened)) {
+		(ev->type == PROTO_OPENED && (c->pass_opened || (ev->flags & ~OPENED_FD)))) {
 		broke(s, "an answer to something else");
 		return false;
 	}
@@ -246,6 +246,8 @@ static void become_ready(struct serve *s)
 	flight_note(&s->flight, "running", "the sandbox is ready");
 	link_status_send(s);
 	prime(s);
+	if (s->plan->from)
+		proc_adopt(s);
 }
 
 void agent_receive(struct serve *s)

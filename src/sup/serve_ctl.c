@@ -185,15 +185,13 @@ static int change_limits(struct serve *s, const struct ctl_fields *v, struct err
 		.cpu_milli = (uint32_t)ctl_num(v, TAG_CPU_MILLI, 0),
 		.cpu_weight = (uint32_t)ctl_num(v, TAG_CPU_WEIGHT, 0),
 	};
-	int r = 0;
+	int r;
 
 	if (ctl_num(v, TAG_DISK, 0))
 		return err_say(e, EOPNOTSUPP, "the disk limit cannot change while it runs");
-	if ((want.memory_bytes && want.memory_bytes < 1 << 20) || (want.pids && want.pids < 2) ||
-		(want.cpu_milli && want.cpu_milli < 10) || want.cpu_weight > 10000)
-		return err_say(e, EINVAL,
-			"limits: 1M of memory, 2 processes, 0.01 CPUs at least, a weight up to "
-			"10000");
+	r = sup_limits_check(&want, e);
+	if (r < 0)
+		return r;
 	if (want.memory_bytes || want.pids || want.cpu_milli || want.cpu_weight)
 		r = box_set_limits(s->box, &want, e);
 	if (r < 0)

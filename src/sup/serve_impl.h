@@ -58,6 +58,7 @@ struct proc {
 	uint32_t agent_stream; /* 0: it has ended */
 	uint32_t pid;          /* 0: not told yet */
 	bool pty, stdin_open, exited, told;
+	bool inherited; /* a copy has it from its original */
 	struct proto_exit exit;
 	uint64_t exit_ns, kill_ns;
 	uint64_t told_ns;   /* when its end was told last */
@@ -210,7 +211,12 @@ void still_drop(struct serve *s); /* whoever sent what waits is gone */
 /* serve_start.c */
 int proc_start(struct serve *s, const struct frame *f, const uint8_t *data, size_t len);
 
+/* serve_adopt.c */
+void proc_adopt(struct serve *s); /* the next process that a copy has from its original */
+void proc_adopted(struct serve *s, struct proc *p, const struct proto_event *ev);
+
 /* serve_proc.c */
+void proc_add(struct serve *s, struct proc *p); /* a new one, zeroed, into the list */
 void proc_free(struct serve *s, struct proc *p);
 /* @c receives its output from byte @from on. */
 void proc_add_output(struct proc *p, struct call *c, uint64_t from, uint32_t window);

@@ -81,6 +81,7 @@ void link_status_send(struct serve *s)
 	msg_text(&m, TAG_REASON, s->reason);
 	if (s->plan) {
 		msg_u32(&m, TAG_TIER, s->plan->wall);
+		msg_u32(&m, TAG_WAITS, tier_waits(tier_by_wall(s->plan->wall)));
 		msg_text(&m, TAG_WHY, s->decision->why);
 		msg_text(&m, TAG_WARNING, warning);
 		msg_u32(&m, TAG_PID, (uint32_t)box_pid(s->box));

@@ -18,7 +18,6 @@
 
 enum {
 	OUTPUT_HIGH = 256 * 1024, /* bytes in the queue beyond which output waits in its ring */
-	OPENED_PTY = 2,
 	PROC_PTY = 1,
 	PROC_EXITED = 2,
 	ENTRY_BYTES = FRAME_HEAD + SUP_CONFIG_MAX + LABEL_MAX + 512,
@@ -26,6 +25,16 @@ enum {
 };
 
 /* --- Memory ----------------------------------------------------------------------------------- */
+
+void proc_add(struct serve *s, struct proc *p)
+{
+	flow_init(&p->out[0], SUP_PROC_WINDOW);
+	flow_init(&p->out[1], SUP_PROC_WINDOW);
+	flow_init(&p->in, FLOW_WINDOW);
+	p->next = s->procs;
+	s->procs = p;
+	s->running++;
+}
 
 void proc_free(struct serve *s, struct proc *p)
 {
@@ -283,7 +292,8 @@ static void fail_inputs(struct serve *s, struct proc *p)
 /* START_FAILED, or ERROR: there is no process, and nothing to remember. */
 static void on_failed(struct serve *s, struct proc *p, const struct proto_event *ev)
 {
-	flight_note(&s->flight, "start-failed", "%s", ev->failed.text);
+	if (!p->inherited) /* else: there was none (any more) */
+		flight_note(&s->flight, "start-failed", "%s", ev->failed.text);
 	fail_outputs(s, p, ev);
 	fail_inputs(s, p);
 	s->streams[p->agent_stream].kind = AGENT_FREE;
@@ -342,6 +352,8 @@ static void on_opened(struct serve *s, struct proc *p, const struct proto_event 
 		return;
 	}
 	p->pid = ev->pid;
+	if (p->inherited)
+		proc_adopted(s, p, ev);
 	for (struct call *c = p->outputs; c; c = c->next)
 		send_opened(s, c);
 }
@@ -489,7 +501,8 @@ static void list_one(struct serve *s, uint32_t stream, const struct proc *p)
 	msg_u64(&m, TAG_WAITING, p->ring.head - p->delivered);
 	msg_u64(&m, TAG_LOST, p->lost);
 	msg_u32(&m, TAG_ATTACHED, attached);
-	memcpy(m.buf + m.len, p->config, p->config_len); /* ENTRY_BYTES has room for it */
+	if (p->config)
+		memcpy(m.buf + m.len, p->config, p->config_len); /* ENTRY_BYTES has room for it */
 	m.len += p->config_len;
 	ctl_put_msg(&s->link, &m);
 }

@@ -113,12 +113,7 @@ static struct proc *proc_new(
 		free(p);
 		return NULL;
 	}
-	flow_init(&p->out[0], SUP_PROC_WINDOW);
-	flow_init(&p->out[1], SUP_PROC_WINDOW);
-	flow_init(&p->in, FLOW_WINDOW);
-	p->next = s->procs;
-	s->procs = p;
-	s->running++;
+	proc_add(s, p);
 	return p;
 }
 

@@ -577,6 +577,41 @@ static void test_a_snapshot(void **state)
 		close(fds[i]);
 }
 
+/* A copy asks for what its original had started, one by one; it is then like any other process. */
+static void test_processes_of_the_original(void **state)
+{
+	static const char cmdline[] = "python3\0\033server.py";
+	struct stage *t = *state;
+	uint8_t buf[128];
+	struct msg m;
+	size_t n;
+
+	proc_adopt(t->s);
+	settle(t);
+	assert_int_equal(t->to_agent.type, PROTO_ADOPT);
+	msg_begin(&m, buf, sizeof(buf), PROTO_OPENED, 0, 1);
+	msg_u32(&m, TAG_PID, 42);
+	msg_bytes(&m, TAG_CMDLINE, cmdline, sizeof(cmdline));
+	from_agent(t, PROTO_OPENED, OPENED_STDIN, 1, buf + FRAME_HEAD, m.len - FRAME_HEAD);
+	assert_int_equal(t->to_agent.type, PROTO_ADOPT);
+	assert_int_equal(t->to_agent.stream, 2);
+	agent_number_of(t, PROTO_ERROR, 2, TAG_ERRNO, ESRCH);
+	assert_false(t->s->killed);
+	assert_int_equal(t->s->running, 1);
+	assert_int_equal(t->s->procs->pid, 42);
+	assert_true(t->s->procs->stdin_open && !t->s->procs->pty);
+	assert_non_null(memmem(t->s->procs->config, t->s->procs->config_len, "?server.py", 11));
+	ask(t, PROTO_STARTED, 0, 3);
+	assert_int_equal(t->to_daemon.type, PROTO_OK);
+	n = number(buf, TAG_PID, 42, false);
+	from_daemon(t, PROTO_ATTACH, 0, 4, buf, n);
+	assert_int_equal(t->to_daemon.type, PROTO_OPENED);
+	from_agent(t, PROTO_DATA, 0, 1, "hi", 2);
+	assert_int_equal(t->data, 2);
+	agent_number_of(t, PROTO_EXIT, 1, TAG_CODE, 0);
+	assert_int_equal(t->to_daemon.type, PROTO_EXIT);
+}
+
 /* A tier that takes its time; what the daemon says meanwhile. */
 static struct stage *slow;
 static bool stops;
@@ -660,6 +695,7 @@ int main(void)
 		TEST(test_files_that_stay_inside),
 		TEST(test_a_snapshot),
 		TEST(test_meanwhile),
+		TEST(test_processes_of_the_original),
 	};
 
 	return cmocka_run_group_tests_name("serve", tests, NULL, NULL);

@@ -38,7 +38,7 @@ struct start {
 static int place_fds(const struct start *s)
 {
 	int from[] = { s->null, s->null, s->log, s->request, s->link, -1, -1, -1 };
-	unsigned count = SUP_FD_FROM;
+	unsigned count = s->link >= 0 ? SUP_FD_FROM : SUP_FD_LINK;
 
 	if (s->from) {
 		from[count++] = s->from->state;
@@ -105,41 +105,116 @@ static pid_t start(struct start *s, int *ret_pidfd)
 	return pid;
 }
 
+/* `ward --state-dir DIR sup...`, with @s->request, @s->link and @s->from. */
+static int run_sup(struct start *s, const char *const words[], const struct sup_spawn *how,
+	pid_t *ret_pid, int *ret_pidfd, struct err *e)
+{
+	char *const env[] = { NULL };
+	char *argv[8] = { (char *)"ward", (char *)"--state-dir", (char *)how->state_dir };
+	own_fd int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	pid_t pid;
+
+	if (null < 0)
+		return err_set(e, errno, "opening /dev/null");
+	for (unsigned i = 0; words[i]; i++)
+		argv[3 + i] = (char *)words[i];
+	s->path = how->ward;
+	s->argv = argv;
+	s->env = env;
+	s->null = null;
+	s->log = how->log_fd >= 0 ? how->log_fd : 2;
+	pid = start(s, ret_pidfd);
+	if (pid < 0)
+		return err_set(e, -pid, "starting '%s sup'", how->ward);
+	*ret_pid = pid;
+	return 0;
+}
+
+static int make_pair(int type, int *ret_ours, int *ret_theirs, struct err *e)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_set(e, errno, "the supervisor's first connection");
+	*ret_ours = pair[0];
+	*ret_theirs = pair[1];
+	return 0;
+}
+
 int sup_spawn(const struct sup_request *q, const struct sup_spawn *how,
 	const struct link_hooks *hooks, struct link **ret, pid_t *ret_pid, int *ret_pidfd,
 	struct err *e)
 {
-	char *const env[] = { NULL };
-	char *const argv[] = { (char *)"ward", (char *)"--state-dir", (char *)how->state_dir,
-		(char *)"sup", (char *)q->id, NULL };
-	own_fd int request = -1, null = -1, ours = -1, theirs = -1, pidfd = -1;
-	struct start s = { .path = how->ward, .argv = argv, .env = env };
-	int pair[2], r = sup_request_encode(q, &request, e);
-	pid_t pid;
+	const char *const words[] = { "sup", q->id, NULL };
+	own_fd int request = -1, ours = -1, theirs = -1, pidfd = -1;
+	int r = sup_request_encode(q, &request, e);
+	struct start s = { .from = q->from };
 
+	if (r == 0)
+		r = make_pair(SOCK_STREAM, &ours, &theirs, e);
 	if (r < 0)
 		return r;
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
-		return err_set(e, errno, "the supervisor's first connection");
-	ours = pair[0];
-	theirs = pair[1];
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0)
-		return err_set(e, errno, "opening /dev/null");
 	s.request = request;
 	s.link = theirs;
-	s.from = q->from;
-	s.null = null;
-	s.log = how->log_fd >= 0 ? how->log_fd : 2;
-	pid = start(&s, &pidfd);
-	if (pid < 0)
-		return err_set(e, -pid, "starting '%s sup'", how->ward);
+	r = run_sup(&s, words, how, ret_pid, &pidfd, e);
+	if (r < 0)
+		return r;
 	r = link_create(take_fd(&ours), hooks, ret, e);
 	if (r < 0) {
 		host_pidfd_kill(pidfd, SIGKILL); /* the sweep takes what it has made so far */
 		return r;
 	}
-	*ret_pid = pid;
 	*ret_pidfd = take_fd(&pidfd);
+	return 0;
+}
+
+int sup_spawn_ahead(const char *id, enum wall tier, const struct sup_spawn *how, int *ret_sock,
+	pid_t *ret_pid, int *ret_pidfd, struct err *e)
+{
+	const char *const words[] = { "sup", "--ahead", wall_name(tier), id, NULL };
+	own_fd int ours = -1, theirs = -1;
+	struct start s = { .link = -1 };
+	int r = make_pair(SOCK_SEQPACKET, &ours, &theirs, e);
+
+	if (r < 0)
+		return r;
+	s.request = theirs;
+	r = run_sup(&s, words, how, ret_pid, ret_pidfd, e);
+	if (r == 0)
+		*ret_sock = take_fd(&ours);
+	return r;
+}
+
+int sup_ask(int sock, const struct sup_request *q, const struct link_hooks *hooks,
+	struct link **ret, struct err *e)
+{
+	static const char asks[] = { SUP_ASKS };
+	own_fd int request = -1, ours = -1, theirs = -1;
+	int r = sup_request_encode(q, &request, e), fds[5];
+	struct link *l = NULL;
+	unsigned count = 2;
+	ssize_t n;
+
+	if (r == 0)
+		r = make_pair(SOCK_STREAM, &ours, &theirs, e);
+	if (r < 0)
+		return r;
+	fds[0] = request;
+	fds[1] = theirs;
+	if (q->from) {
+		fds[count++] = q->from->state;
+		fds[count++] = q->from->memory;
+		fds[count++] = q->from->disk;
+	}
+	/* First, so that nothing can fail any more when it has the request. */
+	r = link_create(take_fd(&ours), hooks, &l, e);
+	if (r < 0)
+		return r;
+	n = host_send_fds(sock, asks, sizeof(asks), fds, count);
+	if (n < 0) {
+		link_destroy(l);
+		return err_set(e, (int)-n, "asking a supervisor that waits");
+	}
+	*ret = l;
 	return 0;
 }

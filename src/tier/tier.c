@@ -63,6 +63,11 @@ bool tier_calls(const struct tier_ops *t, unsigned *ret_guest, unsigned *ret_own
 	return true;
 }
 
+bool tier_waits(const struct tier_ops *t)
+{
+	return t->waits;
+}
+
 int tier_probe(const struct tier_ops *t, struct err *e)
 {
 	return t->probe(e);
@@ -82,10 +87,18 @@ int box_prepare(const struct plan *plan, struct trail *trail, struct box **ret_b
 {
 	const struct tier_ops *t = tier_by_wall(plan->wall);
 
+	int r = 0;
+
 	if (!t)
-		return err_say(e, ENOSYS, "this build has no %s tier", wall_name(plan->wall));
-	if (plan->from && !t->snapshot)
-		return err_say(e, EOPNOTSUPP, "the %s tier cannot start from a snapshot", t->name);
+		r = err_say(e, ENOSYS, "this build has no %s tier", wall_name(plan->wall));
+	else if (plan->from && !t->snapshot)
+		r = err_say(e, EOPNOTSUPP, "the %s tier cannot start from a snapshot", t->name);
+	else if ((plan->waits && !t->waits) || (plan->ahead && plan->ahead->ops != t))
+		r = err_say(e, EOPNOTSUPP, "the %s tier makes nothing ahead", t->name);
+	if (r < 0) {
+		box_stop(plan->ahead);
+		return r;
+	}
 	return t->prepare(plan, trail, ret_box, e);
 }
 
@@ -167,6 +180,21 @@ int box_ready(struct box *box, struct err *e)
 	if (ready[1] & 2)
 		box->upper = fds[at];
 	return 0;
+}
+
+int box_waits(struct box *box, struct err *e)
+{
+	unsigned none = 0;
+	char said;
+	ssize_t n = host_recv_fds(box->fds.channel, &said, 1, NULL, 0, &none);
+
+	if (n == -EAGAIN || n == -EINTR)
+		return -EAGAIN;
+	if (n == 0 || n == -ECONNRESET)
+		return -ENOTCONN;
+	if (n < 0)
+		return err_set(e, (int)-n, "reading the first message of a sandbox made ahead");
+	return said == BOX_WAITS ? 0 : err_say(e, EPROTO, "what is made ahead talks nonsense");
 }
 
 /* Bytes that the process and all its reaped children wrote; it must still be a zombie. */

@@ -49,7 +49,7 @@ struct box_fds {
 
 /* The first message on the channel, before any frame: this byte, with the seccomp listener and,
  * where the tier has one, a descriptor of the upper directory. box_ready() reads it. */
-enum { BOX_READY = 'R' };
+enum { BOX_READY = 'R', BOX_WAITS = 'W' };
 
 const struct tier_ops *const *tier_list(unsigned *ret_count);
 const struct tier_ops *tier_by_wall(enum wall w); /* NULL when this build has no such tier */
@@ -60,6 +60,15 @@ enum wall tier_wall(const struct tier_ops *t);
 /* How many calls of the host's kernel code inside can reach, with some arguments; and the process
  * that stands between, where there is one (else 0). False: the tier does not filter. */
 bool tier_calls(const struct tier_ops *t, unsigned *ret_guest, unsigned *ret_own);
+
+/*
+ * Can as much of a sandbox as no request changes be made before there is one? Then a box is
+ * prepared and started with a plan that has ->waits, and nothing else but id, state directory and
+ * what goes with them; when box_waits() says so, it stands in its cgroup behind its wall, with
+ * nothing inside. A plan with ->ahead is prepared from it, in the same process, and takes it in
+ * every case.
+ */
+bool tier_waits(const struct tier_ops *t);
 
 /* Can this host build the wall? If not, @e says what is missing and how to get it. */
 int tier_probe(const struct tier_ops *t, struct err *e);
@@ -96,6 +105,8 @@ const char *const *box_env(const struct box *box);
 void box_trail(const struct box *box, struct trail *ret_trail);
 /* The channel became readable for the first time: 0, or -EAGAIN, or -ENOTCONN when it ended. */
 int box_ready(struct box *box, struct err *e);
+/* The same for a box that is made ahead: nothing is to be done for it but to give it a plan. */
+int box_waits(struct box *box, struct err *e);
 /* The seccomp listener is of no more use. */
 void box_close_notify(struct box *box);
 /*

@@ -34,6 +34,7 @@ struct box {
 struct tier_ops {
 	const char *name, *what; /* "container", "namespaces, cgroups and seccomp" */
 	enum wall wall;
+	bool waits; /* it understands plans with ->waits, and then ->ahead; see tier_waits() */
 	/* Required. Can this host build the wall? If not, say what is missing in @e. */
 	int (*probe)(struct err *e);
 	/* Optional. See tier_calls(). */

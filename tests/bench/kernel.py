@@ -20,6 +20,7 @@ import peers
 from leftovers import PR_SET_CHILD_SUBREAPER, descendants, reap
 
 CALLS = bench.BUILD / "tests" / "bench" / "ward-calls"
+BARE = bench.BUILD / "tests" / "bench" / "ward-bare"
 RUNSC = ["--platform=ptrace", "--network=none", "--ignore-cgroups", "do"]
 PYTHON = "/usr/bin/python3"
 CALL_BUDGET_MS = 40
@@ -119,6 +120,21 @@ def calls(where, program, rounds):
     return {"rounds": rounds, "rows": rows, "failed": failed}
 
 
+def bare(rows, rounds):
+    """The floor under every answered call on this host, and how far above it the cheapest one is."""
+    us = []
+    for _ in range(rounds):
+        done = subprocess.run([BARE, str(CALL_BUDGET_MS)], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=RUN_SECONDS_MAX)
+        us += [float(ns) / 1000 for ns in done.stdout.split()]
+    if not us:
+        print(f"  a bare notification: not measured: {done.stderr.strip()}")
+        return None
+    found = spread(us)
+    over = rows["getppid"]["ward"]["min"] / found["min"] if "ward" in rows.get("getppid", {}) else None
+    print(f"  a bare notification, native: {short(found)} us" + (f"; ward's getppid is {over:.2f} of it by minimum" if over else ""))
+    return {**found, "getppid_over": over}
+
+
 def load(where, title, program, rounds):
     """A load that times itself: a line for each place."""
     taken, failed = {}, []
@@ -204,6 +220,7 @@ def run_all(folder, fast, rounds, gap):
         found["tables"].append(bench.compare(title, [place.row(program).probe() for place in where], rounds, gap))
     found["phases"] = bench.phases(folder / "state", rounds, "kernel")
     found["calls"] = calls(where, str(tools / "calls"), part)
+    found["bare"] = bare(found["calls"]["rows"], part)
     for name, (title, share) in LOADS.items():
         found[name] = load(where, title, [PYTHON, str(tools / "loads.py"), name], max(rounds // share, 1))
     found["idle_memory"] = idle_memory(where)

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""vm.py BUILD: the vm tier's monitor beside QEMU's microvm, in the machine of tests/vm/rig.py.
+"""vm.py BUILD: the vm tier's monitor beside QEMU's microvm, in the machine of tests/vm/rig.py; and what a copy costs the host.
 
-Both boot the same kernel with the same initramfs, in turns, in one run of an emulated computer with real
+The copy first, on any /dev/kvm, with a guest that does nothing: calls of its supervisor and its monitor until the guest
+runs, each and in all, from one that waits (`ward sup --ahead`) and with all made for it; more than CALLS_MAX of
+tests/e2e/vmcalls.py fails. Then the rig. Both boot the same kernel with the same initramfs, in turns, in one run of an emulated computer with real
 KVM: from exec until the guest resets itself; then the disk is read and the network is used both ways.
 Times there are not those of hardware: what is printed for reading is the ratio. Exits of a boot are exact;
 more than EXITS_MAX fails. BENCH_VM_ROUNDS boots of each (5).
@@ -14,6 +16,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -160,8 +163,45 @@ def read(lines):
     return times, exits
 
 
+def copies(build):
+    """False: a copy makes more calls than it may."""
+    sys.path[:0] = [str(ROOT / "tests/e2e"), str(ROOT / "tests/lib")]
+    os.environ.setdefault("WARD", str(build / "ward"))
+    import vmcalls
+    from test_vm_monitor import guest
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK) or not shutil.which("strace"):
+        print("a copy's calls are not counted: this needs /dev/kvm and strace")
+        return True
+    good, took = True, {True: [], False: []}
+    with tempfile.TemporaryDirectory() as folder:
+        def still(name, code, cpus):
+            state = pathlib.Path(folder) / name
+            state.mkdir(mode=0o700)
+            guest(state, code)
+            return vmcalls.Still(build / "ward", state, state.with_suffix(".snap"), state / "kernels/default/kernel", cpus)
+        for cpus in 1, 2:
+            here = still(f"still{cpus}", vmcalls.STILL, cpus)
+            for ahead in True, False:
+                counts = vmcalls.count(here, pathlib.Path(folder) / f"log.{cpus}.{ahead}", ahead)
+                print(f"a copy of {cpus} CPU{'s' if cpus > 1 else ''}, {'from one that waits' if ahead else 'all made for it'}")
+                for who, calls in counts.items():
+                    print(f"  {who:10} {calls.total():4} calls: {', '.join(f'{name} {n}' for name, n in calls.most_common())}")
+                    good &= cpus > 1 or calls.total() <= vmcalls.CALLS_MAX[who, ahead]
+            here.close()
+        here = still("off", vmcalls.OFF, 1)
+        for _ in range(ROUNDS * 4):
+            for ahead in True, False:
+                took[ahead].append(vmcalls.seconds(here, ahead) * 1000)
+        here.close()
+    for ahead, words in (True, "from one that waits"), (False, "all made for it"):
+        print(f"  request to the guest's end, {words:20} least {min(took[ahead]):6.1f} ms   median {statistics.median(took[ahead]):6.1f} ms")
+    return good
+
+
 def main():
     build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
+    if not copies(build):
+        sys.exit("bench vm: a copy makes more calls than tests/e2e/vmcalls.py allows")
     r = rig()
     if not shutil.which("qemu-system-x86_64"):
         sys.exit("bench vm: qemu-system-x86_64 is not here: tools/setup rig installs it")

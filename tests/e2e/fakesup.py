@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """A supervisor without a sandbox, whose tier has snapshots: `fakesup.py --state-dir DIR sup ID`.
 
+With `sup --ahead vm ID` it waits for its request at descriptor 3; it says that it can when DIR/../fake-waits is there.
 It holds one text, "born" and what happened to it since; SNAPSHOT writes that down, and a request with FROM goes on
 from it. How it behaves is in DIR/../fake-mode: "ok"; "no": its tier has no snapshots; "slow": it does not answer.
 """
@@ -16,7 +17,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from suplink import ENDED, MSG, NAMES, PAUSED, RUNNING, WALLS, decode, encode  # noqa: E402
 
 EOPNOTSUPP, ENOSYS = 95, 38
-state, box = pathlib.Path(sys.argv[2]), sys.argv[4]
+state, box = pathlib.Path(sys.argv[2]), sys.argv[-1]
+
+
+def wait_for_request():
+    """The descriptors of the request come to lie where they otherwise are from the start."""
+    if not (state.parent / "fake-waits").exists():
+        sys.exit(125)
+    for fd in 4, 5, 6, 7:
+        os.dup2(0, fd)
+    here = socket.socket(fileno=os.dup(3))
+    here.send(b"W")
+    word, fds, _, _ = socket.recv_fds(here, 16, 8)
+    if not word:
+        sys.exit(0)
+    assert word == b"A" and len(fds) in (2, 5), (word, fds)
+    for i, fd in enumerate(fds):
+        os.dup2(fd, 3 + i)
 
 
 class Fake:
@@ -41,7 +58,7 @@ class Fake:
             self.link.sendall(struct.pack("<IHHI", len(data), MSG[kind], 0, stream) + data)
 
     def status(self):
-        self.send("STATUS", VERSION=1, STATE=self.now, BOX=box, SUP_PID=os.getpid(), REASON=self.story, TIER=WALLS["vm"], WHY="fake",
+        self.send("STATUS", VERSION=1, STATE=self.now, BOX=box, SUP_PID=os.getpid(), REASON=self.story, TIER=WALLS["vm"], WAITS=int((state.parent / "fake-waits").exists()), WHY="fake",
                   WARNING=self.story, PID=os.getpid(), MEMORY=self.request.get("MEMORY") or 64 << 20, DISK=self.request.get("DISK") or 32 << 20,
                   PIDS=100, CPU_MILLI=1000, TIMEOUT_MS=self.request.get("TIMEOUT_MS", 0), ACTION=1, PROCESSES=0)
 
@@ -106,4 +123,6 @@ class Fake:
         (state / "run" / f"{box}.sock").unlink(missing_ok=True)
 
 
+if "--ahead" in sys.argv:
+    wait_for_request()
 Fake().serve()

@@ -30,7 +30,7 @@ TAGS = dict(
     OUTPUT=(73, 'Q'), PIDS=(74, 'I'), CPU_MILLI=(75, 'I'), CPU_WEIGHT=(76, 'I'), ASKED=(77, 'I'),
     HOSTNAME=(78, 's'), CALLER=(79, 's'), TRACE=(80, 's'), BOX=(81, 's'), TIER=(82, 'I'), WHY=(83, 's'),
     WARNING=(84, 's'), REASON=(85, 's'), SUP_PID=(86, 'I'), PROCESSES=(87, 'I'), CAUSE=(88, 's'),
-    AT_STEP=(89, 's'), NUMBERS=(90, 'b'), TRAITS=(96, 'b'), ASKED_BY=(97, 's'), RISK=(98, 's'),
+    AT_STEP=(89, 's'), NUMBERS=(90, 'b'), WAITS=(91, 'I'), TRAITS=(96, 'b'), ASKED_BY=(97, 's'), RISK=(98, 's'),
     TEMPLATE=(99, 's'), MOUNT=(100, 'b'), NET=(101, 'I'), UPPER=(102, 'I'), FROM=(103, 'I'))
 BY_NUMBER = {n: (name, kind) for name, (n, kind) in TAGS.items()}
 REPEATED = ('ARG', 'ENV', 'MOUNT')
@@ -274,30 +274,39 @@ def request(box, **fields):
     return encode(VERSION=1, BOX=box, TRAITS=bytes(9), **fields)
 
 
+def request_file(box, raw=None, **fields):
+    memory = os.memfd_create('request')
+    os.write(memory, request(box, **fields) if raw is None else raw)
+    return memory
+
+
 class Sup:
     """A supervisor that this test has started."""
 
-    def __init__(self, ward, state, box=None, env=None, raw=None, **fields):
+    def __init__(self, ward, state, box=None, env=None, raw=None, fds=(), prefix=(), **fields):
         self.state, self.id = str(state), box or make_id()
-        memory = os.memfd_create('request')
-        os.write(memory, request(self.id, **fields) if raw is None else raw)
+        memory = request_file(self.id, raw, **fields)
         ours, theirs = socket.socketpair()
+        self.spawn(ward, [self.id], [memory, theirs.fileno(), *fds], env, prefix)
+        theirs.close()
+        os.close(memory)
+        self.link = Link(ours)
+
+    def spawn(self, ward, words, fds, env, prefix=()):
+        """`ward sup WORDS` with these descriptors from 3 on."""
         stderr_read, stderr_write = os.pipe()
 
         def place():
             os.setsid()
-            high = [os.dup2(memory, 100), os.dup2(theirs.fileno(), 101)]
-            os.dup2(high[0], 3)
-            os.dup2(high[1], 4)
-            os.closerange(5, 200)
+            high = [os.dup2(fd, 100 + i) for i, fd in enumerate(fds)]
+            for i, fd in enumerate(high):
+                os.dup2(fd, 3 + i)
+            os.closerange(3 + len(fds), 200)
         self.process = subprocess.Popen(
-            [str(ward), '--state-dir', self.state, 'sup', self.id], preexec_fn=place, close_fds=False,
+            [*prefix, str(ward), '--state-dir', self.state, 'sup', *words], preexec_fn=place, close_fds=False,
             env=dict(env or {}), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr_write)
         os.close(stderr_write)
         self.stderr = os.fdopen(stderr_read, 'rb')
-        theirs.close()
-        os.close(memory)
-        self.link = Link(ours)
 
     def running(self):
         self.link.until_state(RUNNING)
@@ -328,3 +337,42 @@ class Sup:
         self.link.close()
         self.stderr.close()
         return self.process.returncode
+
+
+class Ahead(Sup):
+    """One that waits for a request. `link` is there after ask()."""
+
+    def __init__(self, ward, state, tier='vm', box=None, env=None):
+        self.state, self.id, self.link = str(state), box or make_id(), None
+        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.spawn(ward, ['--ahead', tier, self.id], [theirs.fileno()], env)
+        theirs.close()
+
+    def waits(self, timeout=20):
+        """True: it is ready; False: it has ended."""
+        self.sock.settimeout(timeout)
+        try:
+            return self.sock.recv(16) == b'W'
+        except ConnectionResetError:
+            return False
+
+    def ask(self, raw=None, fds=(), word=b'A', **fields):
+        memory = request_file(self.id, raw, **fields)
+        ours, theirs = socket.socketpair()
+        try:
+            socket.send_fds(self.sock, [word], [memory, theirs.fileno(), *fds])
+        finally:
+            os.close(memory)
+            theirs.close()
+        self.link = Link(ours)
+        return self.link
+
+    def over(self, timeout=30):
+        """Nobody wants it: its status, and what it said."""
+        self.sock.close()
+        if self.link:
+            self.link.close()
+        status = self.process.wait(timeout)
+        said = self.stderr.read().decode()
+        self.stderr.close()
+        return status, said

@@ -258,6 +258,7 @@ def test_pools_from_the_command_line(ward, serve):
     assert ward("pool", "ls", "--json").stdout == "[]\n"
     d = serve().ready()
     d.make_key()
+    one_line(ward("pool", "set", "no/such:one", "--min", "1"), "there is no template 'no/such:one'")
     assert ward("pool", "set", "base", "--min", "1", "--warm-up", "true").returncode == 0
 
     def pool():

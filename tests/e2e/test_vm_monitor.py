@@ -2,16 +2,21 @@
 Linux boots."""
 import json
 import os
+import pathlib
 import shutil
 import signal
 import socket
 import stat
 import struct
+import subprocess
 import time
 
 import pytest
 
-from wardtest import SANITIZED
+import vmcalls
+from suplink import WALLS, Ahead, Closed, request
+from vmcalls import first_child
+from wardtest import BINARY, SANITIZED
 
 pytestmark = [
     pytest.mark.skipif(not os.access("/dev/kvm", os.R_OK | os.W_OK), reason="no /dev/kvm"),
@@ -133,6 +138,8 @@ def test_the_monitor_sees_nothing(monitor):
     for name in ["mnt", "net", "ipc", "uts", "pid", "cgroup"]:
         assert os.readlink(f"/proc/{monitor}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"), name
     assert os.listdir(f"/proc/{monitor}/root") == []
+    assert open(f"/proc/{monitor}/environ", "rb").read().strip(b"\0") == b""
+    assert open(f"/proc/{monitor}/cmdline", "rb").read().strip(b"\0") == b"ward-agent"
     assert os.readlink(f"/proc/{monitor}/cwd") == "/"
     mounts = open(f"/proc/{monitor}/mounts").read().splitlines()
     assert len(mounts) == 1 and mounts[0].split()[1] == "/" and "ro" in mounts[0].split()[3].split(",")
@@ -193,3 +200,136 @@ def test_a_socket_to_the_guest(ward, state, tmp_path, leaks):
             process.kill()
         process.wait(timeout=60)
     assert not os.path.exists(path)
+
+
+# --- What the host does for a copy ---
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+@pytest.mark.parametrize("ahead", [True, False], ids=["ahead", "cold"])
+def test_the_calls_of_a_copy_are_counted(state, tmp_path, leaks, ahead):
+    guest(state, vmcalls.STILL)
+    still = vmcalls.Still(BINARY, state, tmp_path / "still", state / "kernels/default/kernel")
+    counts = vmcalls.count(still, tmp_path / "log", ahead)
+    still.close()
+    for who, calls in counts.items():
+        assert calls.total() <= vmcalls.CALLS_MAX[who, ahead], f"{who}: {calls}"
+    if ahead:
+        # What a request must not pay for.
+        made = {"KVM_CREATE_VM", "KVM_CREATE_VCPU", "KVM_CREATE_IRQCHIP", "KVM_IRQFD", "KVM_IOEVENTFD", "clone", "clone3", "execve", "unshare"}
+        assert not made & set(counts["monitor"] + counts["supervisor"])
+
+
+# --- A machine that is made before there is a request for it ---
+
+FAULT = BINARY.parent / "ward-fault"
+
+
+def template(tmp_path):
+    (tmp_path / "tpl" / "bin").mkdir(parents=True, exist_ok=True)
+    return dict(TIER=WALLS["vm"], TEMPLATE=f"dir:{tmp_path / 'tpl'}", MEMORY=64 << 20, CPU_MILLI=1000)
+
+
+def status_of(pid):
+    return dict(line.split(":\t", 1) for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines())
+
+
+def sweep(state):
+    subprocess.run([BINARY, "--state-dir", state, "gc"], check=True, capture_output=True)
+
+
+def test_an_empty_machine_waits_behind_its_wall(state, leaks):
+    ahead = Ahead(BINARY, state)
+    assert ahead.waits()
+    monitor = first_child(ahead.process.pid)
+    status = status_of(monitor)
+    assert status["CapEff"] == status["CapPrm"] == "0" * 16 and status["NoNewPrivs"] == "1" and status["Uid"].split()[0] != "0"
+    assert "2" in {status_of(int(t))["Seccomp"] for t in os.listdir(f"/proc/{monitor}/task")}  # the CPU's thread is locked up
+    assert not os.listdir(f"/proc/{monitor}/root")
+    allowed = ("anon_inode:", "socket:", f"/proc/{monitor}/pagemap", "/dev/kvm", "/dev/null")
+    open_files = {os.readlink(f"/proc/{monitor}/fd/{n}") for n in os.listdir(f"/proc/{monitor}/fd")}
+    assert not [name for name in open_files if not name.startswith(allowed)]
+    assert ahead.over() == (0, "")
+
+
+def test_it_becomes_the_machine_of_a_request(state, tmp_path, leaks):
+    guest(state, SAYS_HI)
+    ahead = Ahead(BINARY, state)
+    assert ahead.waits()
+    monitor = first_child(ahead.process.pid)
+    link = ahead.ask(**template(tmp_path))
+    ended = link.until_ended()
+    assert "the guest switched itself off" in ended.TEXT and "console: hi" in ended.TEXT
+    assert not os.path.exists(f"/proc/{monitor}")
+    assert json.load(open(ahead.record_path()))["cause"] == "setup-failed"
+    ahead.over()
+
+
+def test_what_a_request_makes_of_it_is_no_weaker(state, tmp_path, leaks):
+    guest(state, RUNS_ON)
+    ahead = Ahead(BINARY, state)
+    assert ahead.waits()
+    monitor = first_child(ahead.process.pid)
+    ahead.ask(**dict(template(tmp_path), CPU_MILLI=2000))
+    end = time.monotonic() + 60
+    while time.monotonic() < end and {status_of(int(t))["Seccomp"] for t in os.listdir(f"/proc/{monitor}/task")} != {"2"}:
+        time.sleep(0.02)
+    assert len(os.listdir(f"/proc/{monitor}/task")) >= 3  # devices, and two CPUs, one of which came later; KVM may add its own
+    open_files = [os.readlink(f"/proc/{monitor}/fd/{n}") for n in os.listdir(f"/proc/{monitor}/fd")]
+    allowed = ("anon_inode:", "socket:", f"/proc/{monitor}/pagemap", str(state / "images"))
+    assert not [name for name in open_files if not name.startswith(allowed)]
+    os.kill(monitor, signal.SIGKILL)
+    ahead.link.until_ended()
+    ahead.over()
+
+
+def test_a_request_for_another_wall_gets_that(state, leaks):
+    ahead = Ahead(BINARY, state)
+    assert ahead.waits()
+    link = ahead.ask(TIER=WALLS["container"])
+    link.until_state(2)
+    assert link.run(["/bin/echo", "here"])[0] == b"here\n"
+    link.call("STOP")
+    link.until_ended()
+    ahead.over()
+
+
+@pytest.mark.parametrize("how", ["nonsense", "word", "fds", "id", "refused"])
+def test_a_request_that_makes_no_sense(state, tmp_path, leaks, how):
+    ahead = Ahead(BINARY, state)
+    assert ahead.waits()
+    with open("/dev/null") as null:
+        link = {"nonsense": lambda: ahead.ask(raw=b"x"), "word": lambda: ahead.ask(word=b"Q", **template(tmp_path)),
+                "fds": lambda: ahead.ask(fds=[null.fileno()], **template(tmp_path)),
+                "id": lambda: ahead.ask(raw=request("a" * 12, **template(tmp_path))),
+                "refused": lambda: ahead.ask(**dict(template(tmp_path), TEMPLATE="nowhere"))}[how]()
+        with pytest.raises(Closed):
+            link.wait(lambda: False)
+    status, said = ahead.over()
+    assert status == 125 and said
+
+
+@pytest.mark.skipif(not FAULT.exists(), reason="this build has no ward-fault")
+@pytest.mark.parametrize("side", ["parent", "child"])
+def test_killed_at_each_step_nothing_is_left(state, tmp_path, leaks, side):
+    guest(state, SAYS_HI)
+    sweep(state)
+    n, quiet = 0, 0
+    while quiet < 3:
+        n += 1
+        ahead = Ahead(FAULT, state, env={"WARD_FAULT_AT": str(n), "WARD_FAULT_DO": "kill", "WARD_FAULT_SIDE": side})
+        try:
+            if ahead.waits():
+                ahead.ask(**template(tmp_path)).until_ended()
+        except (Closed, OSError):
+            pass
+        ahead.over()
+        died = ahead.process.returncode == -signal.SIGKILL
+        quiet = 0 if died or side == "child" and n < 40 else quiet + 1
+        if died:
+            sweep(state)
+        for name in (state / "run").glob("*") if (state / "run").exists() else ():
+            name.unlink()
+    assert n > 20
+    sweep(state)
+    leaks.check()

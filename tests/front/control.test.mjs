@@ -194,6 +194,16 @@ test('pause and resume', async () => {
   })
 })
 
+test('connect wins over a pause that is under way', async () => {
+  await withSandbox({ timeoutMs: 120_000 }, async (sandbox) => {
+    for (let round = 0; round < 5; round++) {
+      await Promise.all([sandbox.pause(), Sandbox.connect(sandbox.sandboxId, connection), Sandbox.connect(sandbox.sandboxId, connection)])
+      await Sandbox.connect(sandbox.sandboxId, connection)
+    }
+    assert.equal((await sandbox.commands.run('echo awake')).stdout, 'awake\n')
+  })
+})
+
 test('a paused sandbox can be killed', async () => {
   const sandbox = await Sandbox.create(connection)
   await sandbox.pause()

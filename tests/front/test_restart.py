@@ -75,3 +75,31 @@ def test_clients_go_on(own):
     assert said.splitlines() == [f"line {i}" for i in range(1, 41)], "nothing of its output is lost"
     assert [e["event"]["end"]["exitCode"] for e in events if "end" in e.get("event", {})] == [9]
     assert call(own, "DELETE", "/sandboxes/" + told["sandboxID"], headers={"X-API-KEY": key})[0] == 204
+
+
+def test_events_go_on(own):
+    """Whoever listened comes back with the last number of the daemon before, and misses nothing of this one."""
+    key = {"X-API-KEY": own.key("k")}
+
+    def until_stopped(since, box):
+        request = urllib.request.Request(f"{own.url}/ward/v1/events", headers={**key, "Last-Event-ID": str(since)})
+        seen = []
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            for line in answer:
+                if line.startswith(b"data:"):
+                    seen.append(json.loads(line[5:]))
+                    if seen[-1]["id"] == box and seen[-1]["kind"] == "sandbox.stopped":
+                        return seen
+
+    def one_life():
+        box = json.loads(call(own, "POST", "/v2/sandboxes", b"{}", key)[1])["sandboxID"]
+        assert call(own, "DELETE", "/sandboxes/" + box, headers=key)[0] == 204
+        return box
+    before = until_stopped(1, one_life())
+    own.kill()
+    own.start()
+    boxes = [one_life() for _ in range(3)]
+    after = until_stopped(before[-1]["seq"], boxes[-1])
+    for box in boxes:
+        assert [e["kind"] for e in after if e["id"] == box] == [e["kind"] for e in before], after
+    assert min(e["seq"] for e in after) > before[-1]["seq"]

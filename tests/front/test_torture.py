@@ -345,3 +345,10 @@ def test_revoked_key_loses_its_streams(daemon):
     plane = {"E2b-Sandbox-Id": told["sandboxID"], "E2b-Sandbox-Port": "49983", "X-Access-Token": told["envdAccessToken"]}
     assert short.call("GET", "/files?path=/etc/hostname", headers=plane)[0] == 200
     assert daemon.ward("kill", told["sandboxID"]).returncode == 0
+
+
+@pytest.mark.parametrize("body,status", [({}, 400), ({"limits": {"memory": 64 << 20}}, 400), ({"memory": "64M"}, 400), ({"memory": 1 << 60}, 400), ({"memory": 1}, 400),
+                                         ({"pids": 1}, 400), ({"disk": 3 << 20}, 501), ({"memory": 512 << 20, "pids": 200}, 200)])
+def test_limits_of_a_running_sandbox(client, box, body, status):
+    got, answer = client.call("POST", f"/ward/v1/sandboxes/{box['id']}/limits", json.dumps(body).encode())
+    assert got == status, answer

@@ -241,3 +241,37 @@ CASE(blocks)
 	io_reap(c);
 	clean();
 }
+
+CASE(signals_of_a_directory)
+{
+	siginfo_t info = { 0 };
+	struct timespec soon = { 20, 0 }, now = { 0, 0 };
+	sigset_t set;
+	int d;
+
+	NEED(mkdir("d", 0755));
+	NEED(mkdir("e", 0755));
+	NEED(d = open("d", O_RDONLY));
+	sigemptyset(&set);
+	sigaddset(&set, SIGRTMIN + 3);
+	sigaddset(&set, SIGIO);
+	NEED(sigprocmask(SIG_BLOCK, &set, NULL));
+	put("f", "");
+	R(fcntl(open("f", O_RDONLY), F_NOTIFY, DN_CREATE));
+	R(fcntl(d, F_SETSIG, SIGRTMIN + 3));
+	R(fcntl(d, F_NOTIFY, DN_CREATE | DN_MODIFY));
+	put("d/one", "1"); /* one signal, and it is over */
+	B(sigtimedwait(&set, &info, &soon) == SIGRTMIN + 3);
+	B(info.si_fd == d && info.si_code == POLL_MSG);
+	put("d/two", "2");
+	R(sigtimedwait(&set, &info, &now));
+	R(fcntl(d, F_NOTIFY, DN_RENAME | DN_DELETE | DN_MULTISHOT));
+	NEED(rename("d/one", "d/uno"));
+	B(sigtimedwait(&set, &info, &soon) == SIGRTMIN + 3);
+	NEED(unlink("d/two"));
+	B(sigtimedwait(&set, &info, &soon) == SIGRTMIN + 3);
+	R(sigtimedwait(&set, &info, &now));
+	R(fcntl(d, F_NOTIFY, 0));
+	NEED(unlink("d/uno"));
+	R(sigtimedwait(&set, &info, &now));
+}

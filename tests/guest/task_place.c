@@ -5,8 +5,13 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
+#include <termios.h>
 
 #include "guest.h"
 
@@ -183,6 +188,47 @@ CASE(others_ask)
 	in_child(ask_it);
 }
 
+/* Two processes that tell each other without a call what they have done. */
+CASE(seen_at_once)
+{
+	struct shared {
+		volatile int made, looked;
+	} *both = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const char *path = whole("d/f");
+	int wrong = 0, status = 0, fd;
+	struct stat st;
+
+	need("mkdir", mkdir("d", 0755));
+	fflush(stdout);
+	if (fork() == 0) {
+		for (int n = 1; n <= 100; n++) {
+			while (both->made != n)
+				sched_yield();
+			for (int i = 0; i < 5; i++)
+				wrong |= (stat(path, &st) == 0) != n % 2 ||
+					 (access(path, F_OK) == 0) != n % 2 ||
+					 (ask_open(path) == 0) != n % 2;
+			both->looked = n;
+		}
+		_exit(wrong);
+	}
+	for (int n = 1; n <= 100; n++) {
+		if (n % 2) {
+			fd = open("d/f", O_CREAT | O_WRONLY, 0644);
+			close(fd);
+		} else if (n % 4) {
+			unlink("d/f");
+		} else {
+			rename("d/f", "d/g");
+		}
+		both->made = n;
+		while (both->looked != n)
+			sched_yield();
+	}
+	wait(&status);
+	say_n("wrong", status);
+}
+
 /* Calls from sites of our own, as a C library has them. */
 static long stat_call(const char *path, struct stat *to)
 {
@@ -345,6 +391,108 @@ CASE(threads)
 	tell("after", missing("nothing"));
 }
 
+static long size_of(int fd)
+{
+	struct stat st;
+	long last = -1;
+
+	for (int i = 0; i < OFTEN; i++) {
+		st.st_size = -2;
+		last = fstat(fd, &st) < 0 ? -errno : (long)st.st_size;
+	}
+	return last;
+}
+
+static void told(const char *what, int fd)
+{
+	bool tty = true;
+	off_t at = 0;
+
+	printf("  %s: size %ld", what, size_of(fd));
+	for (int i = 0; i < OFTEN; i++) {
+		tty = isatty(fd);
+		at = lseek(fd, 0, SEEK_CUR);
+	}
+	printf(", at %ld%s\n", (long)at, tty ? ", a terminal" : "");
+}
+
+static void write_it(void)
+{
+	int fd = open("f", O_WRONLY | O_APPEND);
+
+	if (write(fd, "more", 4) != 4)
+		_exit(1);
+	close(fd);
+}
+
+static void let_go(void)
+{
+	close(9);
+	say("the child's is closed", fcntl(9, F_GETFD));
+}
+
+CASE(descriptors)
+{
+	struct stat by_name, st;
+	int fd, status = 0;
+	char b[8];
+
+	for (int i = 0; i < OFTEN; i++) { /* each time the same number, and another file */
+		put(i & 1 ? "g" : "f", i & 1 ? "four" : "sixsix");
+		fd = need_fd("open", open(i & 1 ? "g" : "f", O_RDWR));
+		if (size_of(fd) != (i & 1 ? 4 : 6) || lseek(fd, 0, SEEK_CUR) != 0 || isatty(fd))
+			say_n("wrong", i);
+		close(fd);
+		if (fstat(fd, &st) == 0)
+			say_n("not closed", i);
+	}
+	fd = need_fd("open", open("f", O_RDWR));
+	told("a file", fd);
+	say_n("read", read(fd, b, 2));
+	told("read from", fd);
+	say_n("write", pwrite(fd, "0123456789", 10, 0));
+	told("written to", fd);
+	in_child(write_it);
+	told("by another", fd);
+	need("truncate", truncate("f", 3));
+	told("cut", fd);
+	need("chmod", fchmod(fd, 0600));
+	fstat(fd, &st);
+	say_n("mode", st.st_mode & 07777);
+	need("link", link("f", "h"));
+	fstat(fd, &st);
+	say_n("links", (long)st.st_nlink);
+	need("dup2", dup2(fd, 9));
+	told("its copy", 9);
+	lseek(9, 1, SEEK_SET);
+	told("moved by the copy", fd);
+	in_child(let_go);
+	told("after the child", 9);
+	fflush(stdout);
+	if (vfork() == 0) {
+		int other = open("g", O_RDONLY);
+
+		_exit(dup2(other, 9) != 9 || size_of(9) != 4);
+	}
+	wait(&status);
+	say_n("a child in the same memory", status);
+	told("after it", 9);
+	need("dup2", dup2(need_fd("open", open("g", O_RDONLY)), 9));
+	told("another file", 9);
+	need("dup2", dup2(need_fd("terminal", posix_openpt(O_RDWR | O_NOCTTY)), 9));
+	say_is("a terminal", isatty(9));
+	need("stat", stat("/usr/bin/env", &by_name));
+	for (int i = 0; i < OFTEN; i++) {
+		fd = need_fd("open", open("/usr/bin/env", O_RDONLY));
+		memset(&st, 0x5a, sizeof(st));
+		if (fstat(fd, &st) < 0 || memcmp(&st, &by_name, sizeof(st)))
+			say_n("other than by its name", i);
+		if (lseek(fd, 0, SEEK_CUR) || read(fd, b, 1) != 1 || lseek(fd, 0, SEEK_CUR) != 1)
+			say_n("elsewhere", i);
+		close(fd);
+	}
+}
+
 static void asked(const char *what)
 {
 	struct sigaction a;
@@ -416,6 +564,43 @@ CASE(dispositions)
 	act[0] = 1; /* SIG_IGN */
 	say_is("set", disposition(SIGHUP, act, NULL) == 0 && disposition(SIGHUP, NULL, act) == 0 &&
 			      act[0] == 1);
+}
+
+/* Whoever filters calls sees those that could have been answered without being made. */
+CASE(a_filter_sees_all)
+{
+	static const unsigned short nrs[] = { SYS_stat, SYS_lstat, SYS_fstat, SYS_newfstatat,
+		SYS_lseek, SYS_ioctl, SYS_readlink, SYS_readlinkat, SYS_rt_sigaction, SYS_access };
+	enum { COUNT = sizeof(nrs) / sizeof(nrs[0]) };
+	struct sock_filter f[COUNT + 3] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0) };
+	struct sock_fprog prog = { COUNT + 3, f };
+	struct stat st;
+	int fd;
+
+	for (unsigned i = 0; i < COUNT; i++)
+		f[i + 1] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, nrs[i], COUNT - i, 0);
+	f[COUNT + 1] = (struct sock_filter)BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW);
+	f[COUNT + 2] = (struct sock_filter)BPF_STMT(BPF_RET, SECCOMP_RET_ERRNO | EXDEV);
+	for (int i = 0; i < OFTEN; i++) {
+		fd = need_fd("open", open("/usr/bin/env", O_RDONLY));
+		if (fstat(fd, &st) < 0 || isatty(fd) || lseek(fd, 0, SEEK_CUR))
+			say_n("wrong", i);
+		if (i < OFTEN - 1)
+			close(fd);
+	}
+	asked("before");
+	tell("stat", missing("/usr/bin"));
+	tell("readlink", linked("/usr"));
+	fflush(stdout);
+	need("no new rights", prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0));
+	need("filter", prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog));
+	say("fstat", fstat(fd, &st));
+	say("ioctl", ioctl(fd, TCGETS, &st));
+	say("lseek", lseek(fd, 0, SEEK_CUR));
+	say("sigaction", sigaction(SIGHUP, NULL, &(struct sigaction){ 0 }));
+	tell("stat", missing("/usr/bin"));
+	tell("readlink", linked("/usr"));
 }
 
 CASE(bad_addresses)

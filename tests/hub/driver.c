@@ -641,6 +641,22 @@ static void put_pool(void *arg, const struct hub_pool *p)
 	json_close(b);
 }
 
+static void put_empty(void *arg, const struct hub_empty *m)
+{
+	struct buf *b = arg;
+
+	json_open(b, NULL);
+	json_str(b, "tier", wall_name(m->tier));
+	json_u64(b, "target", m->target);
+	json_u64(b, "ready", m->ready);
+	json_u64(b, "starting", m->starting);
+	json_u64(b, "hits", m->hits);
+	json_u64(b, "misses", m->misses);
+	json_u64(b, "lost", m->lost);
+	json_str(b, "trouble", m->trouble);
+	json_close(b);
+}
+
 static void do_pools(struct ask *a, char **w)
 {
 	struct buf b;
@@ -648,6 +664,9 @@ static void do_pools(struct ask *a, char **w)
 	answer(a, &b);
 	json_array(&b, "pools");
 	hub_pool_list(a->d->hub, put_pool, &b);
+	json_array_end(&b);
+	json_array(&b, "empty");
+	hub_empty_list(a->d->hub, put_empty, &b);
 	json_array_end(&b);
 	json_close(&b);
 	put(&b);

@@ -156,7 +156,7 @@ def supervisors(state):
                 words = (entry / "cmdline").read_bytes().split(b"\0")
                 # Its children may have its command line; it alone leads a session.
                 if b"sup" in words and str(state).encode() in words and os.getsid(int(entry.name)) == int(entry.name):
-                    found[words[words.index(b"sup") + 1].decode()] = int(entry.name)
+                    found[words[-2].decode()] = int(entry.name)  # the id comes last
     return found
 
 

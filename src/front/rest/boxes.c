@@ -392,6 +392,11 @@ void ward_limits(struct call *c)
 	struct plan_limits limits;
 	struct err e = { 0 };
 
-	if (rest_id(c) && call_parse(c, &doc) && !call_failed(c, read_limits(doc, &limits, &e), &e))
+	if (!rest_id(c) || !call_parse(c, &doc) ||
+		call_failed(c, read_limits(doc, &limits, &e), &e))
+		return;
+	if (!limits.memory_asked && !limits.disk_asked && !limits.pids_asked && !limits.cpus_asked)
+		call_fail(c, 400, "nothing to change: 'memory', 'cpu_milli' or 'pids'");
+	else
 		c->verb = hub_set_limits(c->front->hub, &c->who, c->id, &limits, on_changed, c);
 }

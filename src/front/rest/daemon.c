@@ -143,6 +143,24 @@ static void add_pool(void *arg, const struct hub_pool *p)
 	json_close(b);
 }
 
+static void add_empty(void *arg, const struct hub_empty *m)
+{
+	struct buf *b = arg;
+
+	json_open(b, NULL);
+	json_str(b, "tier", wall_name(m->tier));
+	json_u64(b, "max", m->max);
+	json_u64(b, "target", m->target);
+	json_u64(b, "ready", m->ready);
+	json_u64(b, "starting", m->starting);
+	json_u64(b, "hits", m->hits);
+	json_u64(b, "misses", m->misses);
+	json_u64(b, "made", m->made);
+	json_u64(b, "lost", m->lost);
+	json_str(b, "trouble", m->trouble);
+	json_close(b);
+}
+
 void ward_pools(struct call *c)
 {
 	own_buf struct buf b = { 0 };
@@ -155,6 +173,9 @@ void ward_pools(struct call *c)
 	json_open(&b, NULL);
 	json_array(&b, "pools");
 	hub_pool_list(c->front->hub, add_pool, &b);
+	json_array_end(&b);
+	json_array(&b, "empty");
+	hub_empty_list(c->front->hub, add_empty, &b);
 	json_array_end(&b);
 	json_close(&b);
 	call_json(c, 200, &b);

@@ -188,7 +188,10 @@ static void on_failed(void *arg, struct link_call *l, const struct link_failed *
 
 		buf_init(&b, 1024);
 		json_open(&b, NULL);
-		json_str(&b, "error", strerror(f->code));
+		json_str(&b, "error",
+			f->step == START_STEP_USER && f->code == ENOENT
+				? "there is no such user inside"
+				: strerror(f->code));
 		json_str(&b, "step", steps[f->step]);
 		json_i64(&b, "status", proto_failed_status(&p));
 		json_close(&b);

@@ -105,6 +105,7 @@ struct kernel {
 	struct mount *root_mount;
 	struct vfs_state *vfs;
 	unsigned file_count;
+	uint32_t aio_events; /* promised to contexts: sys/aio.c */
 	uint64_t last_anon_ino;
 
 	/* corners of other areas: each set by its own init, NULL until used */

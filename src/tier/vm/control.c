@@ -418,19 +418,20 @@ static void on_ward(void *arg, uint32_t events)
 		watches_remove(&c->machine->events, &c->watch);
 }
 
-int control_init(struct control *c, struct machine *m, int fd, int memory, struct err *e)
+void control_open(struct control *c)
 {
-	char path[64];
-
-	*c = (struct control){ .machine = m,
-		.fd = fd,
+	*c = (struct control){ .fd = -1,
 		.file = -1,
-		.copied = m->mem.kind == GMEM_COPY,
 		.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC),
 		.watch = { .fd = -1, .fn = on_ward, .arg = c } };
-	/* Again, since the one that we have may be open for writing too. */
-	if (memory >= 0 && str_fmt(path, sizeof(path), "/proc/self/fd/%d", memory) == 0)
-		c->file = open(path, O_RDONLY | O_CLOEXEC);
+}
+
+int control_init(struct control *c, struct machine *m, int fd, int memory, struct err *e)
+{
+	c->machine = m;
+	c->fd = fd;
+	c->file = memory;
+	c->copied = m->mem.kind == GMEM_COPY;
 	return watches_add(&m->events, &c->watch, fd, EPOLLIN, e);
 }
 

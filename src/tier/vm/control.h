@@ -55,8 +55,10 @@ struct control {
 	bool halted;
 };
 
-/* Takes @fd. Serves in the device thread of @m from now on. @memory: the file that it was made
- * over, which is opened again, to be read; -1: none. */
+/* What must be opened while there are still names: before the jail. */
+void control_open(struct control *c);
+/* Takes @fd and @memory, the file that it was made over, for reading; -1: none. Serves in the
+ * device thread of @m from now on. */
 int control_init(struct control *c, struct machine *m, int fd, int memory, struct err *e);
 void control_done(struct control *c);
 

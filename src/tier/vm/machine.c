@@ -127,6 +127,21 @@ static void on_wakeup(void *arg, uint32_t events)
 	drain(((struct machine *)arg)->wakeup); /* machine_run() looks for itself */
 }
 
+/* Before anything else: from Linux 6.13 on, KVM knows no MSR that CPUID does not have. */
+static int set_cpuids(struct machine *m, const struct machine_config *c, struct err *e)
+{
+	int r;
+
+	free(m->cpuid);
+	m->cpuid = NULL;
+	m->cpu = c->cpu;
+	m->plain_fpu = c->plain_fpu;
+	r = cpuid_read(m->kvm, c->cpu, c->plain_fpu, &m->cpuid, e);
+	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
+		r = cpuid_set(m->vcpus[i].fd, m->cpuid, i, m->cpus, e);
+	return r;
+}
+
 static int make_vm(struct machine *m, const struct machine_config *c, struct err *e)
 {
 	int r = check_kvm(m, e);
@@ -140,19 +155,10 @@ static int make_vm(struct machine *m, const struct machine_config *c, struct err
 		return err_set(e, errno, "placing the task segment");
 	if (ioctl(m->vm, KVM_CREATE_IRQCHIP, 0) < 0)
 		return err_set(e, errno, "making interrupt controllers");
-	if (c->memory_kind == GMEM_COPY)
-		r = gmem_map(&m->mem, c->memory_file, c->memory_bytes, e);
-	else
-		r = gmem_create(&m->mem, c->memory_bytes, c->memory_kind, e);
-	if (r == 0)
-		r = machine_traits_read(m, e);
-	if (r == 0)
-		r = give_memory(m, e);
-	if (r == 0)
-		r = cpuid_read(m->kvm, c->cpu, c->plain_fpu, &m->cpuid, e);
+	r = machine_traits_read(m, e);
 	for (unsigned i = 0; r == 0 && i < m->cpus; i++)
 		r = vcpu_create(m, i, e);
-	return r;
+	return r < 0 ? r : set_cpuids(m, c, e);
 }
 
 static int make_events(struct machine *m, struct err *e)
@@ -176,7 +182,14 @@ static int make_events(struct machine *m, struct err *e)
 	return r;
 }
 
-int machine_create(struct machine *m, const struct machine_config *c, struct err *e)
+static int check_cpus(unsigned cpus, struct err *e)
+{
+	return cpus && cpus <= BOOT_CPUS_MAX
+		       ? 0
+		       : err_say(e, EINVAL, "a machine of %u CPUs: 1 to %d", cpus, BOOT_CPUS_MAX);
+}
+
+int machine_open(struct machine *m, const struct machine_config *c, struct err *e)
 {
 	int r;
 
@@ -191,12 +204,14 @@ int machine_create(struct machine *m, const struct machine_config *c, struct err
 		.mem.fd = -1 };
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_cond_init(&m->changed, NULL);
-	if (c->cpus == 0 || c->cpus > BOOT_CPUS_MAX)
-		return err_say(e, EINVAL, "a machine of %u CPUs: 1 to %d", c->cpus, BOOT_CPUS_MAX);
-	m->vcpus = calloc(c->cpus, sizeof(*m->vcpus));
+	r = check_cpus(c->cpus, e);
+	if (r < 0)
+		return r;
+	/* All that there can be: a thread that waits knows its CPU by its place. */
+	m->vcpus = calloc(BOOT_CPUS_MAX, sizeof(*m->vcpus));
 	if (!m->vcpus)
 		return err_set(e, ENOMEM, "a machine of %u CPUs", c->cpus);
-	for (unsigned i = 0; i < c->cpus; i++)
+	for (unsigned i = 0; i < BOOT_CPUS_MAX; i++)
 		m->vcpus[i].fd = -1;
 	m->console = c->console;
 	m->guard = c->guard;
@@ -206,6 +221,48 @@ int machine_create(struct machine *m, const struct machine_config *c, struct err
 	r = make_vm(m, c, e);
 	if (r == 0)
 		r = make_events(m, e);
+	if (r < 0)
+		machine_done(m);
+	return r;
+}
+
+static int fill_memory(struct machine *m, const struct machine_config *c, struct err *e)
+{
+	int r;
+
+	if (c->memory_kind == GMEM_COPY)
+		r = gmem_map(&m->mem, c->memory_file, c->memory_bytes, e);
+	else
+		r = gmem_create(&m->mem, c->memory_bytes, c->memory_kind, e);
+	return r < 0 ? r : give_memory(m, e);
+}
+
+int machine_fill(struct machine *m, const struct machine_config *c, struct err *e)
+{
+	unsigned made = m->cpus;
+	int r = check_cpus(c->cpus, e);
+
+	if (r == 0 && c->cpus < made)
+		r = err_say(e, EINVAL, "a machine made with %u CPUs cannot have %u", made, c->cpus);
+	if (r == 0)
+		r = fill_memory(m, c, e);
+	for (unsigned i = made; r == 0 && i < c->cpus; i++) {
+		m->cpus = i + 1; /* machine_done() closes what there is */
+		r = vcpu_create(m, i, e);
+	}
+	/* What every CPU is told depends on how many there are. */
+	if (r == 0 && (c->cpus != made || c->cpu != m->cpu || c->plain_fpu != m->plain_fpu))
+		r = set_cpuids(m, c, e);
+	return r;
+}
+
+int machine_create(struct machine *m, const struct machine_config *c, struct err *e)
+{
+	int r = machine_open(m, c, e);
+
+	if (r < 0)
+		return r;
+	r = machine_fill(m, c, e);
 	if (r < 0)
 		machine_done(m);
 	return r;
@@ -233,7 +290,7 @@ static void on_kick(void *arg, uint32_t events)
 
 	(void)events;
 	drain(k->fd);
-	if (vdev_is_active(dev))
+	if (dev && vdev_is_active(dev))
 		dev->ops->kick(dev, (unsigned)(k - k->device->kicks));
 }
 
@@ -256,25 +313,46 @@ static int make_kick(struct machine *m, struct machine_device *d, unsigned q, st
 	return watches_add(&m->events, &k->watch, k->fd, EPOLLIN, e);
 }
 
-int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
+static int make_kicks(struct machine *m, struct machine_device *d, unsigned queues, struct err *e)
 {
-	struct machine_device *d = &m->devices[m->device_count];
+	int r = 0;
+
+	for (; r == 0 && d->queues < queues; d->queues++)
+		r = make_kick(m, d, d->queues, e);
+	return r;
+}
+
+int machine_reserve(struct machine *m, unsigned queues, struct err *e)
+{
+	struct machine_device *d = &m->devices[m->place_count];
 	int r;
 
-	if (m->device_count == BOOT_DEVICES_MAX)
+	if (m->place_count == BOOT_DEVICES_MAX)
 		return err_say(e, ENOSPC, "a machine has at most %d devices", BOOT_DEVICES_MAX);
-	*d = (struct machine_device){ .dev = dev,
-		.at = BOOT_DEVICES_AT + (uint64_t)m->device_count * VDEV_WINDOW,
-		.gsi = BOOT_FIRST_GSI + m->device_count,
+	*d = (struct machine_device){ .at = BOOT_DEVICES_AT +
+					    (uint64_t)m->place_count * VDEV_WINDOW,
+		.gsi = BOOT_FIRST_GSI + m->place_count,
 		.line = -1 };
 	for (unsigned q = 0; q < VDEV_QUEUES_MAX; q++)
 		d->kicks[q] = (struct machine_kick){ .device = d, .fd = -1, .watch.fd = -1 };
-	dev->later = kick_later;
-	m->device_count++; /* machine_done() closes what there is */
+	m->place_count++; /* machine_done() closes what there is */
 	r = make_line(m, d->gsi, &d->line, e);
-	for (unsigned q = 0; r == 0 && q < dev->ops->queues; q++)
-		r = make_kick(m, d, q, e);
-	return r;
+	return r < 0 ? r : make_kicks(m, d, queues, e);
+}
+
+int machine_attach(struct machine *m, struct vdev *dev, struct err *e)
+{
+	struct machine_device *d = &m->devices[m->device_count];
+	int r = m->device_count < m->place_count ? 0 : machine_reserve(m, 0, e);
+
+	if (r == 0)
+		r = make_kicks(m, d, dev->ops->queues, e);
+	if (r < 0)
+		return r;
+	d->dev = dev;
+	dev->later = kick_later;
+	m->device_count++;
+	return 0;
 }
 
 int machine_boot(struct machine *m, struct boot_request *q, struct err *e)
@@ -428,7 +506,7 @@ void machine_done(struct machine *m)
 {
 	for (unsigned i = 0; m->vcpus && i < m->cpus; i++)
 		vcpu_done(&m->vcpus[i]);
-	for (unsigned i = 0; i < m->device_count; i++) {
+	for (unsigned i = 0; i < m->place_count; i++) {
 		close_if(m->devices[i].line);
 		for (unsigned q = 0; q < VDEV_QUEUES_MAX; q++)
 			close_if(m->devices[i].kicks[q].fd);

@@ -58,7 +58,8 @@ struct machine_traits {
 
 /* A device in its place. */
 struct machine_device {
-	struct vdev *dev; /* borrowed */
+	struct vdev *dev; /* borrowed; NULL: the place is kept for one */
+	unsigned queues;  /* that have an event */
 	uint64_t at;
 	uint32_t gsi;
 	int line; /* eventfd that raises the interrupt */
@@ -76,6 +77,8 @@ struct machine {
 	struct vcpu *vcpus;
 	size_t run_bytes;
 	struct kvm_cpuid2 *cpuid; /* what KVM offers, masked; per CPU details are filled in later */
+	enum cpu_template cpu;    /* ...by this */
+	bool plain_fpu;
 	struct machine_traits traits;
 	bool logs_dirty; /* KVM notes which pages the guest writes */
 
@@ -94,9 +97,9 @@ struct machine {
 	struct i8042 keyboard;
 	int serial_line, keyboard_line, genid_line;
 	struct machine_device devices[BOOT_DEVICES_MAX];
-	unsigned device_count;
-	struct watches events; /* of the device thread */
-	int wakeup;            /* eventfd: something changed that it must look at */
+	unsigned place_count, device_count; /* places that are made; those with a device */
+	struct watches events;              /* of the device thread */
+	int wakeup;                         /* eventfd: something changed that it must look at */
 	struct watch wakeup_watch;
 };
 
@@ -116,9 +119,19 @@ struct machine_config {
 	void *arg;
 };
 
-/* On failure nothing is left. */
+/*
+ * In two halves, so that the first can be done before anybody knows what the machine will be. open:
+ * what the host makes of it, with the first c->cpus CPUs and, as a guess, what these can do; memory
+ * is not looked at. machine_arm() can follow at once. fill: memory, what its CPUs can do, and
+ * the other CPUs. On failure of open nothing is left; after fill, machine_done() is still due.
+ */
+int machine_open(struct machine *m, const struct machine_config *c, struct err *e);
+int machine_fill(struct machine *m, const struct machine_config *c, struct err *e);
+/* Both. On failure nothing is left. */
 int machine_create(struct machine *m, const struct machine_config *c, struct err *e);
-/* Puts @dev into the next free place. Before machine_boot(). */
+/* Makes a place for a device of so many queues, ahead: places are filled in this order. */
+int machine_reserve(struct machine *m, unsigned queues, struct err *e);
+/* Puts @dev into the next free place; what that lacks is made. Before machine_boot(). */
 int machine_attach(struct machine *m, struct vdev *dev, struct err *e);
 /* How a device raises its line, for vdev_init(): arg is the machine_device. */
 void machine_raise(void *arg);

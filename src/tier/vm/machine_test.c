@@ -55,15 +55,20 @@ static void make(struct machine *m, struct output *o, unsigned cpus)
 		fail_msg("%s", e.msg);
 }
 
-static void load(struct machine *m, const uint8_t *code, size_t len)
+static void load_way(struct machine *m, const uint8_t *code, size_t len, bool pvh)
 {
-	int fd = kernel_of(code, len);
+	int fd = kernel_of_way(code, len, pvh);
 	struct boot_request q = { .kernel = fd, .initrd = -1, .cmdline = "" };
 	struct err e = { 0 };
 
 	if (machine_boot(m, &q, &e) < 0)
 		fail_msg("%s", e.msg);
 	close(fd);
+}
+
+static void load(struct machine *m, const uint8_t *code, size_t len)
+{
+	load_way(m, code, len, true);
 }
 
 static void says_hello(void **state)
@@ -83,6 +88,29 @@ static void says_hello(void **state)
 	assert_string_equal(o.text, "hi");
 	assert_int_equal(m.exits.port_out, 3);
 	assert_int_equal(m.exits.port_in, 0);
+	machine_done(&m);
+}
+
+/* The other way into a kernel: in long mode, with a page table and the zero page in rsi. */
+static void in_64_bits(void **state)
+{
+	/* mov rax,0x1234567800000000; shr rax,32; cmp eax,0x12345678; jne .; cmp word
+	 * [rsi+0x1fe],0xaa55; jne .; mov dx,0x3f8; mov al,'L'; out dx,al; mov al,0xfe; out
+	 * 0x64,al; jmp . */
+	static const uint8_t code[] = { 0x48, 0xb8, 0x00, 0x00, 0x00, 0x00, 0x78, 0x56, 0x34, 0x12,
+		0x48, 0xc1, 0xe8, 0x20, 0x3d, 0x78, 0x56, 0x34, 0x12, 0x75, 0xfe, 0x66, 0x81, 0xbe,
+		0xfe, 0x01, 0x00, 0x00, 0x55, 0xaa, 0x75, 0xfe, 0x66, 0xba, 0xf8, 0x03, 0xb0, 'L',
+		0xee, 0xb0, 0xfe, 0xe6, 0x64, 0xeb, 0xfe };
+	struct output o = { .len = 0 };
+	struct machine m;
+	struct err e = { 0 };
+
+	(void)state;
+	make(&m, &o, 1);
+	load_way(&m, code, sizeof(code), false);
+	assert_int_equal(machine_run(&m, &e), 0);
+	assert_int_equal(m.end, MACHINE_OFF);
+	assert_string_equal(o.text, "L");
 	machine_done(&m);
 }
 
@@ -293,8 +321,9 @@ struct victim {
 	struct block block;
 };
 
-static struct victim *victim_make(void)
+static struct victim *victim_make_of(uint64_t memory)
 {
+	struct machine_config c = { .kvm = kvm, .memory_bytes = memory, .cpus = 1 };
 	struct victim *v = calloc(1, sizeof(*v));
 	int fd = memfd_create("disk", MFD_CLOEXEC);
 	struct err e = { 0 };
@@ -302,12 +331,20 @@ static struct victim *victim_make(void)
 	assert_true(v && fd >= 0);
 	assert_int_equal(ftruncate(fd, 65536), 0);
 	assert_int_equal(pwrite(fd, "disk", 4, 0), 4);
-	make(&v->m, &v->o, 1);
+	c.console = collect;
+	c.arg = &v->o;
+	if (machine_create(&v->m, &c, &e) < 0)
+		fail_msg("%s", e.msg);
 	assert_int_equal(disk_open(&v->disk, fd, -1, false, &e), 0);
 	block_init(&v->block, &v->disk, "disk", true, &v->m.mem, machine_raise,
 		machine_place(&v->m, 0));
 	assert_int_equal(machine_attach(&v->m, &v->block.dev, &e), 0);
 	return v;
+}
+
+static struct victim *victim_make(void)
+{
+	return victim_make_of(MEM);
 }
 
 static void victim_free(struct victim *v)
@@ -447,6 +484,38 @@ static void changed_too_late(void **state)
 	victim_free(v);
 }
 
+/* More than 3 GiB are two pieces: a disk reads into the second, and not across both. */
+static void above_the_gap(void **state)
+{
+	static const struct {
+		uint64_t at;
+		uint32_t bit; /* of the status, to wait for; 0: for the answer */
+	} cases[] = { { GMEM_GAP_END + 0x1000, 0 }, { GMEM_GAP_START - 256, VDEV_NEEDS_RESET },
+		{ GMEM_GAP_END + MEM - 256, VDEV_NEEDS_RESET } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct victim *v = victim_make_of(GMEM_GAP_START + MEM);
+		struct script s = { .len = 0 };
+		char sector[4];
+
+		bring_up(&s);
+		good_request(&s);
+		describe(&s, 1, cases[i].at, 512, FLAG_NEXT | FLAG_WRITE, 2);
+		go(&s);
+		if (cases[i].bit)
+			add_step(&s, 2, STATUS, cases[i].bit);
+		else
+			add_step(&s, 2, USED, 0xffffu << 16);
+		run_script(&v->m, &s);
+		if (!cases[i].bit) {
+			assert_true(gmem_read(&v->m.mem, GPA(cases[i].at), sector, sizeof(sector)));
+			assert_memory_equal(sector, "disk", 4);
+		}
+		victim_free(v);
+	}
+}
+
 static void refuses(void **state)
 {
 	static const struct {
@@ -471,6 +540,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(says_hello),
+		cmocka_unit_test(in_64_bits),
 		cmocka_unit_test(portable_cpu),
 		cmocka_unit_test(finds_a_device),
 		cmocka_unit_test(crashes),
@@ -479,6 +549,7 @@ int main(void)
 		cmocka_unit_test(hostile_rings),
 		cmocka_unit_test(changed_too_late),
 		cmocka_unit_test(last_words),
+		cmocka_unit_test(above_the_gap),
 		cmocka_unit_test(refuses),
 	};
 

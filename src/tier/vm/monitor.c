@@ -18,15 +18,18 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 
+#include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
 #include "jail/caps.h"
 #include "proto/keeper.h"
+#include "tier/fds.h"
 #include "tier/vm/console.h"
 #include "tier/vm/control.h"
 #include "tier/vm/machine.h"
@@ -41,6 +44,8 @@ enum { FILES_MAX = 512 };
 
 struct monitor {
 	struct vmbox *v;
+	struct order order; /* what machine this is to be */
+	void *state;        /* what it goes on from; NULL: it boots */
 	struct trail *trail;
 	struct machine machine;
 	struct disk disk, mount_disks[VM_MOUNTS_MAX];
@@ -103,9 +108,7 @@ static int on_dial(void *arg, uint32_t port)
 
 static uint64_t boot_ms(const struct monitor *m)
 {
-	uint64_t ms = m->v->box.plan->limits.boot_ms;
-
-	return ms ? ms : VM_BOOT_MS;
+	return m->order.boot_ms ? m->order.boot_ms : VM_BOOT_MS;
 }
 
 /* A kernel that hangs, or one that is not a kernel at all, would stay for ever. */
@@ -121,7 +124,7 @@ static void on_boot_over(void *arg, uint32_t events)
 	machine_stop(&m->machine);
 }
 
-/* Before the jail, in which nothing can be made. */
+/* Before the filter, behind which nothing can be made. */
 static void limit_boot(struct monitor *m)
 {
 	uint64_t ms = boot_ms(m);
@@ -134,16 +137,6 @@ static void limit_boot(struct monitor *m)
 		must(m, err_set(&e, errno, "a timer for the guest's start"), &e);
 	m->boot_watch = (struct watch){ .fd = -1, .fn = on_boot_over, .arg = m };
 	must(m, watches_add(&m->machine.events, &m->boot_watch, fd, EPOLLIN, &e), &e);
-}
-
-static unsigned cpus_of(const struct plan *plan)
-{
-	long online = sysconf(_SC_NPROCESSORS_ONLN);
-	unsigned n = (plan->limits.cpu_milli + 999) / 1000;
-
-	if (!n)
-		n = online < 1 ? 1 : online > VM_CPUS_MAX ? VM_CPUS_MAX : (unsigned)online;
-	return n < BOOT_CPUS_MAX ? n : BOOT_CPUS_MAX;
 }
 
 static void add_device(struct monitor *m, struct vdev *dev)
@@ -160,21 +153,22 @@ static struct machine_device *next_place(struct monitor *m)
 
 static void limit_disk(struct monitor *m, struct block *b)
 {
-	const struct plan_limits *l = &m->v->box.plan->limits;
+	const struct order *o = &m->order;
 	struct err e = { 0 };
 
-	if (l->io_bytes_s || l->io_ops_s)
-		must(m, block_limit(b, l->io_bytes_s, l->io_ops_s, &m->machine.events, &e), &e);
+	if (o->io_rate[0])
+		must(m, block_limit(b, o->io_rate[0], o->io_rate[1], &m->machine.events, &e), &e);
 }
 
 /* After the root, so that theirs are the later names; ward-init goes by the ids. */
 static void add_mounts(struct monitor *m)
 {
+	const int *fds = m->order.fds + ORDER_MOUNTS;
 	struct err e = { 0 };
 	char id[BLOCK_ID_BYTES];
 
-	for (unsigned i = 0; i < VM_MOUNTS_MAX && m->v->mounts[i] >= 0; i++) {
-		must(m, disk_open(&m->mount_disks[i], m->v->mounts[i], -1, true, &e), &e);
+	for (unsigned i = 0; i < VM_MOUNTS_MAX && fds[i] >= 0; i++) {
+		must(m, disk_open(&m->mount_disks[i], fds[i], -1, true, &e), &e);
 		must(m, str_fmt(id, sizeof(id), "mount%u", i), &e);
 		block_init(&m->mount_blocks[i], &m->mount_disks[i], id, false, &m->machine.mem,
 			machine_raise, next_place(m));
@@ -185,40 +179,50 @@ static void add_mounts(struct monitor *m)
 
 static void add_card(struct monitor *m)
 {
-	const struct plan_limits *l = &m->v->box.plan->limits;
+	const struct order *o = &m->order;
 	uint8_t mac[NET_MAC_BYTES];
 	struct err e = { 0 };
 
-	tap_mac(m->v->box.plan->id, mac);
+	tap_mac(o->id, mac);
 	must(m,
-		net_init(&m->net, m->v->tap, mac, &m->machine.events, &m->machine.mem,
+		net_init(&m->net, o->fds[ORDER_TAP], mac, &m->machine.events, &m->machine.mem,
 			machine_raise, next_place(m), &e),
 		&e);
-	if (l->net_bytes_s || l->net_frames_s)
-		must(m, net_limit(&m->net, l->net_bytes_s, l->net_frames_s, &e), &e);
+	if (o->net_rate[0])
+		must(m, net_limit(&m->net, o->net_rate[0], o->net_rate[1], &e), &e);
 	add_device(m, &m->net.dev);
+}
+
+/* What no order changes: a machine without memory, with what every machine has: one CPU, and places
+ * for the devices of make_machine(): root, rng, vsock, balloon. */
+static void open_machine(struct monitor *m)
+{
+	static const unsigned queues[] = { 1, 1, 3, 3 };
+	struct machine_config c = {
+		.kvm = m->v->kvm, .cpus = 1, .console = on_console, .guard = guard_cpu, .arg = m
+	};
+	struct err e = { 0 };
+
+	must(m, machine_open(&m->machine, &c, &e), &e);
+	for (unsigned i = 0; i < ARRAY_LEN(queues); i++)
+		must(m, machine_reserve(&m->machine, queues[i], &e), &e);
+	control_open(&m->control);
 }
 
 static void make_machine(struct monitor *m)
 {
-	const struct plan *plan = m->v->box.plan;
-	bool copy = m->v->state != NULL;
-	struct machine_config c = { .kvm = m->v->kvm,
-		.memory_bytes = copy ? m->v->from.memory_bytes
-				     : plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE,
-		.memory_kind = copy ? GMEM_COPY : GMEM_ANON,
-		.memory_file = copy ? plan->from->memory : -1,
-		.cpus = copy ? m->v->from.cpus : cpus_of(plan),
-		.cpu = m->v->cpu,
-		.plain_fpu = m->v->plain_fpu,
-		.console = on_console,
-		.guard = guard_cpu,
-		.arg = m };
+	const struct order *o = &m->order;
+	struct machine_config c = { .memory_bytes = o->memory_bytes,
+		.memory_kind = m->state ? GMEM_COPY : GMEM_ANON,
+		.memory_file = o->fds[ORDER_MEMORY],
+		.cpus = o->cpus,
+		.cpu = o->cpu,
+		.plain_fpu = o->plain_fpu };
 	struct gmem *mem = &m->machine.mem;
 	struct err e = { 0 };
 
-	must(m, machine_create(&m->machine, &c, &e), &e);
-	must(m, disk_open(&m->disk, m->v->root, -1, true, &e), &e);
+	must(m, machine_fill(&m->machine, &c, &e), &e);
+	must(m, disk_open(&m->disk, o->fds[ORDER_ROOT], -1, true, &e), &e);
 	block_init(&m->block, &m->disk, "root", false, mem, machine_raise, next_place(m));
 	limit_disk(m, &m->block);
 	add_device(m, &m->block.dev);
@@ -227,39 +231,26 @@ static void make_machine(struct monitor *m)
 	add_device(m, &m->rng.dev);
 	vsock_init(&m->vsock, VM_CID, &m->machine.events, on_dial, m, mem, machine_raise,
 		next_place(m));
-	if (m->v->vsock.fd >= 0)
-		must(m, vsock_listen(&m->vsock, m->v->vsock.fd, &e), &e);
+	if (o->fds[ORDER_VSOCK] >= 0)
+		must(m, vsock_listen(&m->vsock, o->fds[ORDER_VSOCK], &e), &e);
 	add_device(m, &m->vsock.dev);
 	balloon_init(&m->balloon, mem, machine_raise, next_place(m));
 	add_device(m, &m->balloon.dev);
 	add_mounts(m);
-	if (m->v->tap >= 0)
+	if (o->fds[ORDER_TAP] >= 0)
 		add_card(m);
 	limit_boot(m);
 }
 
 static void load_guest(struct monitor *m)
 {
-	const struct plan *plan = m->v->box.plan;
-	char line[512];
-	struct boot_request q = { .kernel = m->v->kernel,
-		.initrd = m->v->initrd,
-		.cmdline = line,
-		.acpi = m->v->acpi,
+	struct boot_request q = { .kernel = m->order.fds[ORDER_KERNEL],
+		.initrd = m->order.fds[ORDER_INITRD],
+		.cmdline = m->order.line,
+		.acpi = m->order.acpi,
 		.serial = true };
 	struct err e = { 0 };
-	int r = str_fmt(line, sizeof(line),
-		"console=ttyS0 quiet loglevel=1 panic=-1 reboot=k tsc=reliable i8042.noaux "
-		"i8042.nomux i8042.dumbkbd random.trust_cpu=on ward.disk=%llu ward.pids=%u "
-		"ward.host=%s",
-		(unsigned long long)plan->limits.disk_bytes, plan->limits.pids, plan->hostname);
-	size_t len = strlen(line);
 
-	if (r == 0 && plan->tap)
-		r = str_fmt(line + len, sizeof(line) - len, " ward.net=%s",
-			plan->tap_addr ? plan->tap_addr : "up");
-	if (r < 0)
-		must(m, err_say(&e, -r, "the guest's command line is too long"), &e);
 	must(m, machine_boot(&m->machine, &q, &e), &e);
 }
 
@@ -337,21 +328,20 @@ static int limit(struct err *e)
 	return 0;
 }
 
-/* What it does not need any more. */
+static void close_if(int *fd)
+{
+	if (*fd >= 0)
+		close(take_fd(fd));
+}
+
+/* What it does not need any more. The file under a copy's memory is control.c's. */
 static void close_rest(struct monitor *m)
 {
-	const struct snap *from = m->v->box.plan->from;
+	struct order *o = &m->order;
 
-	close(m->v->kvm);
-	close(m->v->kernel);
-	close(m->v->initrd);
-	for (unsigned i = 0; i < CGROUP_PARTS; i++)
-		close(m->v->cg.tasks[i]);
-	if (from) {
-		close(from->state);
-		close(from->memory);
-		close(from->disk);
-	}
+	close_if(&m->v->kvm);
+	close_if(&o->fds[ORDER_KERNEL]);
+	close_if(&o->fds[ORDER_INITRD]);
 	for (int i = 0; i < 3; i++)
 		close(i);
 }
@@ -366,7 +356,8 @@ static void lock_down(struct monitor *m)
 	must(m, empty_root(&e), &e);
 	trail_begin(m->trail, STEP_RLIMITS);
 	must(m, limit(&e), &e);
-	close_rest(m);
+	for (unsigned i = 0; i < CGROUP_PARTS; i++)
+		close_if(&m->v->cg.tasks[i]);
 	trail_begin(m->trail, STEP_CAPS);
 	must(m, drop_privileges(m->v->box.plan, &e), &e);
 }
@@ -376,7 +367,8 @@ static void load_state(struct monitor *m)
 {
 	struct err e = { 0 };
 
-	must(m, machine_load(&m->machine, m->v->state, m->v->from.body_bytes, &e), &e);
+	must(m, machine_load(&m->machine, m->state, m->order.state_bytes, &e), &e);
+	free(m->state);
 	/* The other ends of its connections are another machine's. */
 	vsock_drop_all(&m->vsock, true);
 }
@@ -389,20 +381,12 @@ static int by_number(const void *a, const void *b)
 /* A clone has all that ward had open; of that it keeps what a machine is made of. */
 static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
 {
-	int keep[12 + VM_MOUNTS_MAX + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end,
-		v->kvm, v->kernel, v->initrd, v->root, v->tap, -1, -1, -1, v->vsock.fd };
-	unsigned n = 12, next = STDERR_FILENO + 1;
+	int keep[4 + ORDER_FDS + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end, v->kvm };
+	unsigned n = 4, next = STDERR_FILENO + 1;
 	struct err e = { 0 };
 
-	if (v->box.plan->from) {
-		keep[8] = v->box.plan->from->state;
-		keep[9] = v->box.plan->from->memory;
-		keep[10] = v->box.plan->from->disk;
-	}
-	for (unsigned i = 0; i < VM_MOUNTS_MAX; i++)
-		keep[n++] = v->mounts[i];
-	for (unsigned i = 0; i < CGROUP_PARTS; i++)
-		keep[n++] = v->cg.tasks[i];
+	fds_add(keep, &n, v->order.fds, ORDER_FDS);
+	fds_add(keep, &n, v->cg.tasks, CGROUP_PARTS);
 	qsort(keep, n, sizeof(keep[0]), by_number);
 	for (unsigned i = 0; i <= n; i++) {
 		unsigned end = i < n ? (unsigned)keep[i] : ~0u;
@@ -415,6 +399,37 @@ static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
 	}
 }
 
+/* Somebody else's log is none of its business while it waits, which may be long. */
+static void forget_stdio(struct monitor *m)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct err e = { 0 };
+
+	for (int i = 0; null >= 0 && i < 3; i++)
+		if (dup2(null, i) < 0)
+			must(m, err_set(&e, errno, "letting go of stdio"), &e);
+	if (null < 0)
+		must(m, err_set(&e, errno, "opening /dev/null"), &e);
+	close(null);
+}
+
+/* Jailed, with a machine that has nothing in it. The first CPU's thread is there and locked up. */
+static void wait_for_order(struct monitor *m)
+{
+	static const char waits[] = { BOX_WAITS };
+	struct err e = { 0 };
+	int r;
+
+	must(m, machine_arm(&m->machine, &e), &e);
+	trail_begin(m->trail, STEP_HANDOVER);
+	if (send(m->channel, waits, sizeof(waits), MSG_NOSIGNAL) != (ssize_t)sizeof(waits))
+		_exit(0);
+	r = order_receive(m->v->control_end, &m->order, &m->state, &e);
+	if (r == -ENOTCONN)
+		_exit(0); /* ward has gone, or does not need it */
+	must(m, r, &e);
+}
+
 void monitor_main(struct box *box, int channel)
 {
 	struct vmbox *v = (struct vmbox *)box;
@@ -425,24 +440,33 @@ void monitor_main(struct box *box, int channel)
 		_exit(125); /* nothing was begun; the trail says nothing */
 	m->v = v;
 	m->trail = (struct trail *)v->box.shared;
+	m->order = v->order;
+	m->state = v->state;
 	m->channel = channel;
 	m->keeper = v->keeper_end;
 	keep_only(v, channel, m);
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	trail_begin(m->trail, STEP_ATTACH);
 	must(m, enter_cgroups(v, &e), &e);
+	if (v->waits)
+		forget_stdio(m);
+	trail_begin(m->trail, STEP_MACHINE);
+	open_machine(m);
+	box_forget_arguments(v->box.plan);
+	lock_down(m);
+	if (v->waits)
+		wait_for_order(m);
 	trail_begin(m->trail, STEP_MACHINE);
 	make_machine(m);
 	must(m,
-		control_init(&m->control, &m->machine, v->control_end,
-			v->state ? v->box.plan->from->memory : -1, &e),
+		control_init(
+			&m->control, &m->machine, v->control_end, m->order.fds[ORDER_MEMORY], &e),
 		&e);
-	if (!v->state)
-		load_guest(m);
-	lock_down(m);
-	if (v->state)
+	if (m->state)
 		load_state(m);
-	box_forget_arguments(v->box.plan);
+	else
+		load_guest(m);
+	close_rest(m);
 	trail_begin(m->trail, STEP_SECCOMP);
 	must(m, machine_arm(&m->machine, &e), &e);
 	must(m, filter_load(FILTER_DEVICES, &e), &e);

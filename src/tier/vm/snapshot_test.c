@@ -529,6 +529,7 @@ static void steered(void **state)
 		fail_msg("%s", e.msg);
 	rng_init(rng, &m.mem, machine_raise, machine_place(&m, 0));
 	assert_int_equal(machine_attach(&m, &rng->dev, &e), 0);
+	control_open(&control);
 	assert_int_equal(control_init(&control, &m, ends[1], -1, &e), 0);
 	if (machine_boot(&m, &q, &e) < 0)
 		fail_msg("%s", e.msg);

@@ -87,13 +87,28 @@ static void vm_stop(struct box *box);
 
 static int open_kernel(struct vmbox *v, struct err *e)
 {
+	struct order *o = &v->order;
 	int r = kernel_dir(v->box.plan->state_dir, v->kernel_dir, e);
 
 	if (r == 0)
-		r = kernel_open(v->kernel_dir, &v->kernel, e);
+		r = kernel_open(v->kernel_dir, &o->fds[ORDER_KERNEL], e);
 	if (r == 0)
-		r = kernel_cpu_template(v->kernel_dir, &v->plain_fpu, &v->acpi, e);
+		r = kernel_cpu_template(v->kernel_dir, &o->plain_fpu, &o->acpi, e);
 	return r;
+}
+
+/* For reading, whatever the caller's own may do. */
+static int open_memory(struct vmbox *v, struct err *e)
+{
+	char path[64];
+	int fd = str_fmt(path, sizeof(path), "/proc/self/fd/%d", v->box.plan->from->memory);
+
+	if (fd == 0)
+		fd = host_open(path, O_RDONLY, 0);
+	if (fd < 0)
+		return err_set(e, -fd, "opening the snapshot's memory for reading");
+	v->order.fds[ORDER_MEMORY] = fd;
+	return 0;
 }
 
 /* A copy has the memory and the CPUs of what it goes on from. */
@@ -110,47 +125,80 @@ static int read_snapshot(struct vmbox *v, struct err *e)
 			"the snapshot has %llu MiB of memory, and a copy cannot have another size",
 			(unsigned long long)(v->from.memory_bytes >> 20));
 	v->outer.limits.memory_bytes = v->from.memory_bytes + VM_MONITOR_MEMORY;
-	return 0;
+	return open_memory(v, e);
+}
+
+static struct vmbox *vm_new(const struct plan *plan)
+{
+	struct vmbox *v = calloc(1, sizeof(*v));
+
+	if (!v)
+		return NULL;
+	box_init(&v->box, &tier_vm, plan);
+	cgroup_init(&v->cg);
+	v->box.bytes_only = true;
+	v->waits = plan->waits;
+	v->kvm = v->vsock.fd = v->control = v->keeper = v->control_end = v->keeper_end = -1;
+	memset(v->order.fds, -1, sizeof(v->order.fds));
+	return v;
+}
+
+/* What its first process needs, and what it will make. */
+static int plan_process(struct vmbox *v, struct err *e)
+{
+	int r = cgroup_plan(&v->cg, &v->outer, e);
+
+	/* There is nobody yet to ask whether it may do without. */
+	if (r == 0 && v->waits && v->cg.kind == CGROUP_NONE)
+		r = err_say(e, EOPNOTSUPP, "a machine made ahead needs a cgroup");
+	if (r == 0)
+		r = open_kvm(&v->kvm, e);
+	if (r == 0)
+		first_list_cgroups(&v->box, &v->cg);
+	return r;
+}
+
+/* What the plan says of the machine itself. */
+static int plan_machine(struct vmbox *v, struct err *e)
+{
+	const struct plan *plan = v->box.plan;
+	int r = plan->from ? 0 : open_kernel(v, e);
+
+	if (r == 0 && plan->cpu_template &&
+		cpu_template_find(plan->cpu_template, &v->order.cpu) < 0)
+		r = err_say(e, EINVAL, "there is no CPU template '%s'", plan->cpu_template);
+	return r;
 }
 
 static int vm_prepare(
 	const struct plan *plan, struct trail *trail, struct box **ret_box, struct err *e)
 {
-	struct vmbox *v;
-	int r;
+	struct vmbox *v = plan->ahead ? vm_of(plan->ahead) : vm_new(plan);
+	int r = 0;
 
+	if (!v)
+		return err_set(e, ENOMEM, "preparing the sandbox");
+	v->box.plan = plan;
+	v->outer = *plan;
+	v->outer.limits.memory_bytes +=
+		plan->limits.memory_bytes || plan->waits ? VM_MONITOR_MEMORY : 0;
+	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
+	trail_begin(trail, STEP_CGROUP);
 	if (plan->keep)
-		return err_say(e, EOPNOTSUPP,
+		r = err_say(e, EOPNOTSUPP,
 			"--keep is not supported by the vm tier: what a machine wrote ends with "
 			"it; use "
 			"--tier container");
-	v = calloc(1, sizeof(*v));
-	if (!v)
-		return err_set(e, ENOMEM, "preparing the sandbox");
-	box_init(&v->box, &tier_vm, plan);
-	cgroup_init(&v->cg);
-	v->box.bytes_only = true;
-	v->kvm = v->kernel = v->initrd = v->root = v->tap = v->vsock.fd = -1;
-	v->control = v->keeper = v->control_end = v->keeper_end = -1;
-	memset(v->mounts, -1, sizeof(v->mounts));
-	v->outer = *plan;
-	v->outer.limits.memory_bytes += plan->limits.memory_bytes ? VM_MONITOR_MEMORY : 0;
-	v->outer.limits.pids = VM_MONITOR_TASKS + 32;
-	trail_begin(trail, STEP_CGROUP);
-	r = plan->from ? read_snapshot(v, e) : 0;
-	if (r == 0)
-		r = cgroup_plan(&v->cg, &v->outer, e);
-	if (r == 0)
-		r = open_kvm(&v->kvm, e);
-	if (r == 0 && !plan->from)
-		r = open_kernel(v, e);
-	if (r == 0 && plan->cpu_template && cpu_template_find(plan->cpu_template, &v->cpu) < 0)
-		r = err_say(e, EINVAL, "there is no CPU template '%s'", plan->cpu_template);
+	if (r == 0 && plan->from)
+		r = read_snapshot(v, e);
+	if (r == 0 && !plan->ahead)
+		r = plan_process(v, e);
+	if (r == 0 && !plan->waits)
+		r = plan_machine(v, e);
 	if (r < 0) {
 		vm_stop(&v->box);
 		return r;
 	}
-	first_list_cgroups(&v->box, &v->cg);
 	*ret_box = &v->box;
 	return 0;
 }
@@ -180,42 +228,66 @@ static int clone_monitor(struct vmbox *v, struct err *e)
 	return r;
 }
 
-static int vm_start(struct box *box, struct trail *trail, struct err *e)
+/* The wall around it: its cgroup, with what it may use from now on. */
+static int vm_limit(struct vmbox *v, struct trail *trail, struct err *e)
 {
-	struct vmbox *v = vm_of(box);
 	int r;
 
-	r = mounts_check(box->plan, e);
-	if (r < 0)
-		return r;
 	trail_begin(trail, STEP_CGROUP);
+	if (v->box.plan->ahead)
+		return cgroup_set_limits(&v->cg, &v->outer.limits, e);
 	r = cgroup_make(&v->cg, &v->outer, e);
-	if (r < 0)
-		return r;
-	box->fds.oom = take_fd(&v->cg.oom);
-	trail_begin(trail, STEP_TREE);
-	if (v->state && (box->plan->mount_count || box->plan->tap))
+	if (r == 0)
+		v->box.fds.oom = take_fd(&v->cg.oom);
+	return r;
+}
+
+/* Opens what the machine is made of. */
+static int vm_gather(struct vmbox *v, struct err *e)
+{
+	const struct plan *plan = v->box.plan;
+	int *fds = v->order.fds, r;
+
+	if (v->state && (plan->mount_count || plan->tap))
 		return err_say(e, EOPNOTSUPP,
 			"what goes on from a snapshot takes no --mount and no --tap");
 	if (v->state) {
 		memcpy(v->image, v->from.image, sizeof(v->image));
-		r = rootfs_reopen(box->plan->state_dir, v->image, &v->root, e);
+		r = rootfs_reopen(plan->state_dir, v->image, &fds[ORDER_ROOT], e);
 	} else {
-		r = rootfs_open(box->plan, v->image, &v->root, e);
+		r = rootfs_open(plan, v->image, &fds[ORDER_ROOT], e);
 		if (r == 0)
-			r = mounts_open(box->plan, v->mounts, e);
+			r = mounts_open(plan, fds + ORDER_MOUNTS, e);
 		if (r == 0)
-			r = initramfs_make(v->kernel_dir, box->plan, &v->initrd, e);
+			r = initramfs_make(v->kernel_dir, plan, &fds[ORDER_INITRD], e);
 	}
-	if (r == 0 && box->plan->tap)
-		r = tap_open(box->plan->tap, &v->tap, e);
-	if (r == 0 && box->plan->vsock)
-		r = hostsock_open(box->plan->vsock, &v->vsock, e);
+	if (r == 0 && plan->tap)
+		r = tap_open(plan->tap, &fds[ORDER_TAP], e);
+	if (r == 0 && plan->vsock)
+		r = hostsock_open(plan->vsock, &v->vsock, e);
+	fds[ORDER_VSOCK] = take_fd(&v->vsock.fd);
+	return r < 0 ? r : order_fill(v, e);
+}
+
+static int vm_start(struct box *box, struct trail *trail, struct err *e)
+{
+	struct vmbox *v = vm_of(box);
+	int r = mounts_check(box->plan, e);
+
+	if (r == 0)
+		r = vm_limit(v, trail, e);
+	if (r == 0 && !box->plan->waits) {
+		trail_begin(trail, STEP_TREE);
+		r = vm_gather(v, e);
+	}
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
-	r = clone_monitor(v, e);
-	return r == 0 && v->state ? steer_renew(v, e) : r;
+	r = box->plan->ahead ? order_send(v, v->state, e) : clone_monitor(v, e);
+	if (r < 0 || box->plan->waits)
+		return r;
+	v->waits = false;
+	return v->state ? steer_renew(v, e) : 0;
 }
 
 static void vm_kill(struct box *box)
@@ -237,15 +309,10 @@ static void vm_stop(struct box *box)
 	if (!cgroup_drop(&v->cg))
 		box_left(box);
 	close_if(v->kvm);
-	close_if(v->kernel);
-	close_if(v->initrd);
-	close_if(v->root);
 	close_if(v->control);
 	close_if(v->keeper);
 	free(v->state);
-	for (int i = 0; i < VM_MOUNTS_MAX; i++)
-		close_if(v->mounts[i]);
-	close_if(v->tap);
+	order_close(&v->order);
 	hostsock_remove(box->plan->vsock, &v->vsock);
 	box_done(box);
 	free(v);
@@ -285,6 +352,7 @@ const struct tier_ops tier_vm = {
 	.name = "vm",
 	.what = "a virtual machine on KVM, behind a jailed monitor",
 	.wall = WALL_VM,
+	.waits = true,
 	.probe = vm_probe,
 	.ready = vm_ready,
 	.prove = vm_prove,

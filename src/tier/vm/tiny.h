@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -16,8 +17,8 @@
 /* For tests: guests of a few instructions, which run on any KVM. */
 enum { TINY_CODE_AT = 0x100000 };
 
-/* An ELF file around 32-bit code, with a PVH entry. */
-static inline int kernel_of(const uint8_t *code, size_t len)
+/* An ELF file around 32-bit code, with a PVH entry; or without one, around 64-bit code. */
+static inline int kernel_of_way(const uint8_t *code, size_t len, bool pvh)
 {
 	struct {
 		Elf64_Ehdr h;
@@ -36,7 +37,7 @@ static inline int kernel_of(const uint8_t *code, size_t len)
 	k.h.e_machine = EM_X86_64;
 	k.h.e_phoff = offsetof(__typeof__(k), p);
 	k.h.e_phentsize = sizeof(k.p[0]);
-	k.h.e_phnum = 2;
+	k.h.e_phnum = pvh ? 2 : 1;
 	k.h.e_entry = TINY_CODE_AT;
 	k.p[0] = (Elf64_Phdr){ .p_type = PT_LOAD,
 		.p_offset = offsetof(__typeof__(k), code),
@@ -53,6 +54,11 @@ static inline int kernel_of(const uint8_t *code, size_t len)
 	memcpy(k.code, code, len);
 	assert_int_equal(write(fd, &k, sizeof(k)), (ssize_t)sizeof(k));
 	return fd;
+}
+
+static inline int kernel_of(const uint8_t *code, size_t len)
+{
+	return kernel_of_way(code, len, true);
 }
 
 #endif

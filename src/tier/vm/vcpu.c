@@ -49,8 +49,7 @@ int vcpu_create(struct machine *m, unsigned index, struct err *e)
 	if (run == MAP_FAILED)
 		return fail(e, v, "mapping the state");
 	v->run = run;
-	/* Before anything else: from Linux 6.13 on, KVM knows no MSR that CPUID does not have. */
-	return cpuid_set(v->fd, m->cpuid, index, m->cpus, e);
+	return 0;
 }
 
 static int set_msrs(const struct vcpu *v, struct err *e)

@@ -21,6 +21,33 @@ enum {
 	VM_MONITOR_TASKS = 16,        /* threads of the monitor, beside one per CPU */
 	VM_MONITOR_MEMORY = 64 << 20, /* on top of the guest's */
 	VM_CONTROL_ROOM = 2 << 20,    /* bytes of a snapshot on their way to ward */
+	VM_LINE_MAX = 512,
+};
+
+/* What a monitor is given, open; -1: there is none. */
+enum order_fd {
+	ORDER_ROOT,   /* the image of the template */
+	ORDER_KERNEL, /* to boot */
+	ORDER_INITRD,
+	ORDER_MEMORY, /* to go on from, for reading */
+	ORDER_STATE,  /* the same; only on the way to one that waited, a clone has it in memory */
+	ORDER_TAP,
+	ORDER_VSOCK, /* a listening socket of the host */
+	ORDER_MOUNTS,
+	ORDER_FDS = ORDER_MOUNTS + VM_MOUNTS_MAX,
+};
+
+/* And what it is told, all of it ward's own word. */
+struct order {
+	uint64_t memory_bytes, io_rate[2], net_rate[2], boot_ms;
+	uint64_t state_bytes; /* 0: it boots */
+	uint32_t cpus;
+	enum cpu_template cpu;
+	bool plain_fpu; /* the kernel's own template says so */
+	bool acpi;      /* so that the guest finds its devices; else the command line names them */
+	char id[ID_LEN + 1];
+	char line[VM_LINE_MAX]; /* the guest kernel's command line */
+	int fds[ORDER_FDS];
 };
 
 /* The host's end of a guest's vsock, and which file it is. */
@@ -43,15 +70,12 @@ struct vmbox {
 	int control_end, keeper_end; /* the monitor's ends of both, while it is being made */
 	uint32_t holds;              /* number of the last KEEPER_HOLD */
 	struct plan outer;           /* the plan with the monitor's own needs added to its limits */
-	/* What the monitor is given, open. -1: not yet. */
-	int kvm, kernel, initrd, root, mounts[VM_MOUNTS_MAX];
-	int tap; /* -1: no network card */
+	int kvm;                     /* -1: not open (any more) */
+	bool waits; /* its monitor is there, with an empty machine, and gets its order later */
+	struct order order;
 	struct hostsock vsock;
-	enum cpu_template cpu;
-	bool plain_fpu; /* the kernel's own template says so */
-	bool acpi;      /* so that the guest finds its devices; else the command line names them */
 	char kernel_dir[WARD_PATH_MAX];
-	char image[ROOTFS_KEY_BYTES + 1]; /* which image @root is */
+	char image[ROOTFS_KEY_BYTES + 1]; /* which image its root is */
 	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
 	struct snap_head from;
 	void *state; /* from.body_bytes of them; NULL: it starts */
@@ -110,6 +134,15 @@ int steer_snapshot(struct vmbox *v, const struct snap *into, unsigned flags,
 	void (*meanwhile)(void *arg), void *arg, struct err *e);
 /* The first words for a copy: who it is. */
 int steer_renew(struct vmbox *v, struct err *e);
+
+/* order.c: the plan as an order, its descriptors apart. */
+int order_fill(struct vmbox *v, struct err *e);
+void order_close(struct order *o);
+/* To a monitor that waits; @state: order.state_bytes of them. */
+int order_send(const struct vmbox *v, const void *state, struct err *e);
+/* Waits for one; the monitor's side. @ret_state, of what it goes on from, is the caller's, or NULL.
+ * -ENOTCONN: nobody will send one any more. */
+int order_receive(int control, struct order *ret, void **ret_state, struct err *e);
 
 /* monitor.c: the first process; never returns. */
 void monitor_main(struct box *box, int channel) __attribute__((noreturn));

@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_KERNEL_IO_EVENT_H
 #define WARD_TIER_KERNEL_IO_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tier/kernel/task/signal.h"
@@ -15,6 +16,9 @@ struct file_ops;
 extern const struct file_ops eventfd_ops, signalfd_ops, timerfd_ops;
 
 struct file *eventfd_create(struct kernel *k, uint32_t count, unsigned flags);
+
+bool file_is_eventfd(const struct file *f);
+void eventfd_add(struct file *f, uint64_t n); /* as much of it as there is room for */
 
 struct file *signalfd_create(struct kernel *k, gsigset_t mask, unsigned flags);
 int signalfd_set(struct file *f, gsigset_t mask); /* -EINVAL: not a signalfd */

@@ -104,6 +104,20 @@ const struct file_ops eventfd_ops = {
 	.walk = eventfd_walk,
 };
 
+bool file_is_eventfd(const struct file *f)
+{
+	return f->ops == &eventfd_ops;
+}
+
+void eventfd_add(struct file *f, uint64_t n)
+{
+	struct eventfd *e = f->priv;
+	uint64_t room = UINT64_MAX - e->count;
+
+	e->count += n < room ? n : room;
+	wait_wake(&e->wait, POLLIN);
+}
+
 struct file *eventfd_create(struct kernel *k, uint32_t count, unsigned flags)
 {
 	struct eventfd *e = calloc(1, sizeof(*e));

@@ -14,9 +14,11 @@
 #include <string.h>
 #include <sys/inotify.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include "tier/kernel/io/inotify.h"
 
+#include "base/ckd.h"
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
@@ -38,7 +40,9 @@ struct event {
 };
 
 struct watch_on {
-	struct inotify *in;
+	struct inotify *in; /* NULL: F_NOTIFY's */
+	struct file *dir;   /* F_NOTIFY's: the directory, which has this in file.dnotify */
+	int dir_fd;
 	struct inode *inode; /* reference */
 	int32_t wd;
 	uint32_t mask;
@@ -107,23 +111,35 @@ static void queue_event(
 
 static void watch_free(struct watch_on *w)
 {
-	struct inotify *in = w->in;
+	struct kernel *k = w->in ? w->in->k : w->dir->k;
 	struct watch_on **p;
 
-	for (p = &in->watches; *p != w; p = &(*p)->next)
-		;
-	*p = w->next;
+	if (w->in) {
+		for (p = &w->in->watches; *p != w; p = &(*p)->next)
+			;
+		*p = w->next;
+	} else {
+		w->dir->dnotify = NULL;
+	}
 	for (p = (struct watch_on **)&w->inode->watches; *p != w; p = &(*p)->inode_next)
 		;
 	*p = w->inode_next;
-	io_state(in->k)->inotify_watches--;
+	io_state(k)->inotify_watches--;
 	inode_unref(w->inode);
 	free(w);
 }
 
+static void tell(struct watch_on *w, uint32_t mask, uint32_t cookie, const char *name)
+{
+	if (w->in)
+		queue_event(w->in, w->wd, mask, cookie, name);
+	else if (!(mask & (IN_IGNORED | IN_UNMOUNT)))
+		file_signal_change(w->dir, w->dir_fd);
+}
+
 static void watch_gone(struct watch_on *w)
 {
-	queue_event(w->in, w->wd, IN_IGNORED, 0, NULL);
+	tell(w, IN_IGNORED, 0, NULL);
 	watch_free(w);
 }
 
@@ -135,14 +151,14 @@ static void on_change(
 	inode_ref(i); /* the last watch may hold the last reference */
 	for (struct watch_on *w = i->watches; w; w = next) {
 		next = w->inode_next;
-		if (mask & w->mask & IN_ALL_EVENTS) {
+		if (mask & w->mask & (IN_ALL_EVENTS | (w->in ? 0 : (uint32_t)NOTIFY_RENAMED))) {
 			uint32_t say = mask;
 
 			/* About itself, a watch does not say that it is a directory for these two.
 			 */
 			if (mask & (IN_DELETE_SELF | IN_MOVE_SELF))
 				say &= ~(uint32_t)IN_ISDIR;
-			queue_event(w->in, w->wd, say, cookie, name);
+			tell(w, say, cookie, name);
 			if (w->mask & IN_ONESHOT) {
 				watch_gone(w);
 				continue;
@@ -160,7 +176,7 @@ static void on_unmount(struct inode *i)
 	while (i->watches) {
 		struct watch_on *w = i->watches;
 
-		queue_event(w->in, w->wd, IN_UNMOUNT, 0, NULL);
+		tell(w, IN_UNMOUNT, 0, NULL);
 		watch_gone(w);
 	}
 	inode_unref(i);
@@ -205,6 +221,55 @@ int inotify_add(struct file *f, struct inode *i, uint32_t mask)
 	io->inotify_watches++;
 	f->k->notify = &notify_ops;
 	return w->wd;
+}
+
+/* F_NOTIFY's words in inotify's. */
+static uint32_t dnotify_mask(uint32_t arg)
+{
+	static const uint32_t events[] = { IN_ACCESS, IN_MODIFY, IN_CREATE | IN_MOVED_TO,
+		IN_DELETE | IN_MOVED_FROM, NOTIFY_RENAMED, IN_ATTRIB };
+	uint32_t mask = arg & DN_MULTISHOT ? 0 : IN_ONESHOT;
+
+	for (unsigned i = 0; i < ARRAY_LEN(events); i++)
+		mask |= arg & 1U << i ? events[i] : 0;
+	return mask;
+}
+
+int dnotify_set(struct file *f, int fd, uint32_t arg)
+{
+	struct io_state *io = io_state(f->k);
+	struct watch_on *w = f->dnotify;
+	uint32_t mask = dnotify_mask(arg);
+
+	if (!S_ISDIR(f->inode->mode))
+		return -ENOTDIR;
+	if (!(arg & ~(uint32_t)DN_MULTISHOT)) {
+		dnotify_forget(f);
+		return 0;
+	}
+	if (w) { /* once more often is enough for all that it has asked for */
+		w->mask = (w->mask | mask) & ~(uint32_t)(mask & IN_ONESHOT ? 0 : IN_ONESHOT);
+		w->dir_fd = fd;
+		return 0;
+	}
+	w = io && io->inotify_watches < INOTIFY_WATCHES_MAX ? calloc(1, sizeof(*w)) : NULL;
+	if (!w)
+		return -ENOMEM;
+	*w = (struct watch_on){ .dir = f,
+		.dir_fd = fd,
+		.inode = inode_ref(f->inode),
+		.mask = mask,
+		.inode_next = f->inode->watches };
+	f->inode->watches = f->dnotify = w;
+	io->inotify_watches++;
+	f->k->notify = &notify_ops;
+	return 0;
+}
+
+void dnotify_forget(struct file *f)
+{
+	if (f->dnotify)
+		watch_free(f->dnotify);
 }
 
 int inotify_remove(struct file *f, int32_t wd)

@@ -20,4 +20,8 @@ int inotify_add(struct file *f, struct inode *i, uint32_t mask);
 void inotify_each(const struct file *f, void (*fn)(void *arg, struct inode *i), void *arg);
 int inotify_remove(struct file *f, int32_t wd);
 
+/* fcntl(F_NOTIFY): a signal to the owner of the directory @f, open at @fd, for what @arg names. */
+int dnotify_set(struct file *f, int fd, uint32_t arg);
+void dnotify_forget(struct file *f);
+
 #endif

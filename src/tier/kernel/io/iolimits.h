@@ -17,6 +17,7 @@ enum {
 	INOTIFY_INSTANCES_MAX = 1024,
 	INOTIFY_WATCHES_MAX = 65536,
 	POSIX_TIMERS_MAX = 4096,   /* of one process */
+	AIO_EVENTS_MAX = 65536,    /* promised to all contexts of io_setup, as aio-max-nr */
 	SOCK_BUF_DEFAULT = 212992, /* SO_SNDBUF and SO_RCVBUF, as Linux reports them */
 	SOCK_BUF_MIN = 4608,
 	SOCK_BUF_RCV_MIN = 2304,

@@ -75,6 +75,8 @@ ssize_t guest_copy_path(struct task *t, gva_t src, char *dst, size_t cap)
 
 	if (n > 0 && n < (ssize_t)sizeof(t->call.path))
 		memcpy(t->call.path, dst, (size_t)n + 1);
+	else if (n > 0)
+		t->call.path[0] = '?'; /* too long to be told from another, but not none */
 	return n;
 }
 

@@ -13,7 +13,8 @@
 
 #include "tier/kernel/shim/shim.h"
 
-enum { ENOSYS_ = 38, FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
+enum { ESRCH_ = 3, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
+enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
 
 struct mcontext {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
@@ -483,11 +484,14 @@ _Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) ==
 		       offsetof(struct place_answer, path) == 48 &&
 		       offsetof(struct place_answer, data) == 208 &&
 		       offsetof(struct place_signals, known) == 2048 &&
-		       offsetof(struct place_signals, age) == 2112,
+		       offsetof(struct place_signals, age) == 2112 &&
+		       sizeof(struct place_fd) == 192 && offsetof(struct place_fd, stat) == 48,
 	"as the stubs have it");
 _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
 		       PLACE_VIEW < PLACE_SIGNALS_AT &&
-		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_AGE &&
+		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
+		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_AGE &&
+		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
 		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
 			       PLACE_BASE + PLACE_SIZE,
 	"one behind the other");
@@ -498,6 +502,7 @@ __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set STATE, " TEXT(PLACE_STATE) "\n"
 	".set ANSWERS, " TEXT(PLACE_ANSWERS_AT) "\n"
 	".set SIGNALS, " TEXT(PLACE_SIGNALS_AT) "\n"
+	".set FDS, " TEXT(PLACE_FDS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
 	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
@@ -539,6 +544,7 @@ __asm__(".text\n"
 	"	mov SITES+12(%rcx), %eax\n" /* kind */
 	"	cmp $6, %eax\n"
 	"	je place_signal\n"
+	"	ja place_fd\n"
 	"	mov %rdx, %rcx\n"
 	"	mov %rdi, %r11\n" /* path */
 	"	xor %edx, %edx\n" /* what else counts */
@@ -547,7 +553,7 @@ __asm__(".text\n"
 	"	cmove %esi, %edx\n"
 	"	je 3f\n"
 	"	cmp $-100, %edi\n" /* AT_FDCWD */
-	"	jne place_give_up\n"
+	"	jne place_fd\n"
 	"	mov %rsi, %r11\n"
 	"	cmp $4, %eax\n"
 	"	cmove %r10d, %edx\n"
@@ -571,11 +577,13 @@ __asm__(".text\n"
 	"	mov SITES+8(%rcx), %ecx\n" /* nr */
 	"	mov %eax, %edi\n"
 	"	shr $21, %edi\n"
+	"	and AGE+56, %edi\n"
 	"	imul $352, %edi, %edi\n"
 	"	cmp %eax, ANSWERS+16(%rdi)\n"
 	"	je 2f\n"
 	"	mov %eax, %edi\n"
 	"	shr $21, %edi\n"
+	"	and AGE+56, %edi\n"
 	"	xor $1, %edi\n"
 	"	imul $352, %edi, %edi\n"
 	"2:	add $ANSWERS, %edi\n"
@@ -655,6 +663,61 @@ __asm__(".text\n"
 	"	lea SIGNALS(%rax), %rsi\n"
 	"	mov %rdx, %rdi\n"
 	"	mov $4, %ecx\n"
+	"	rep movsq\n"
+	"	jmp 9b\n"
+	/* By descriptor: stat, by its own call or with no path; TCGETS of no terminal; where it is.
+	 */
+	"place_fd:\n"
+	"	cmp $16, %edi\n"
+	"	jae place_give_up\n"
+	"	imul $192, %edi, %r11d\n"
+	"	mov FDS+24(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS(%r11)\n"
+	"	jne place_give_up\n"
+	"	cmp $8, %eax\n"
+	"	ja 3f\n"
+	"	jb 4f\n"
+	"	testb $2, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	cmp $0x5401, %esi\n"
+	"	jne place_give_up\n"
+	"	mov $-25, %rcx\n" /* ENOTTY */
+	"	jmp 9b\n"
+	"3:	testb $4, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	test %rsi, %rsi\n"
+	"	jnz place_give_up\n"
+	"	mov STATE+24, %rcx\n"
+	"	cmp $1, %ecx\n"
+	"	jne place_give_up\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_give_up\n"
+	"	mov FDS+40(%r11), %rcx\n"
+	"	jmp 9b\n"
+	"4:	testb $1, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	mov FDS+28(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+8(%r11)\n"
+	"	jne place_give_up\n"
+	"	cmp $7, %eax\n"
+	"	je 5f\n"
+	"	cmp $4, %eax\n"
+	"	jne place_give_up\n"
+	"	cmp $0x1000, %r10\n" /* AT_EMPTY_PATH */
+	"	jne place_give_up\n"
+	"	cmpb $0, (%rsi)\n"
+	"	jne place_give_up\n"
+	"	mov STATE+24, %rsi\n"
+	"5:	mov %rsi, %rdi\n"
+	"	lea FDS+48(%r11), %rsi\n"
+	"	mov $18, %ecx\n"
 	"	rep movsq\n"
 	"	jmp 9b\n"
 	"place_touched:\n"
@@ -773,8 +836,19 @@ static void make_blank(uint64_t sock, const uint64_t *prog)
 		send_blank(sock, 0, (int32_t)pid);
 		return;
 	}
-	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0)
-		call6(SYS_futex, (uint64_t)&w->listener, FUTEX_WAIT_, 0, 0, 0, 0);
+	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0) {
+		uint64_t look[2] = { 0, 100000000 };
+
+		if (call6(SYS_futex, (uint64_t)&w->listener, FUTEX_WAIT_, 0, (uint64_t)look, 0,
+			    0) != -ETIMEDOUT_)
+			continue;
+		/* Killed on its way, by a host that has no memory: nobody else would tell. */
+		if (call3(SYS_tgkill, pid, pid, 0) == -ESRCH_ &&
+			!__atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) {
+			send_blank(sock, 0, -EAGAIN_);
+			return;
+		}
+	}
 	if (got & 0x80000000U) {
 		send_blank(sock, 0, -(int32_t)(got & 0x7fffffff));
 		return;

@@ -46,6 +46,7 @@
 #define PLACE_STATE 0x50f0c00
 #define PLACE_VIEW (PLACE_STATE + 52)
 #define PLACE_SIGNALS_AT 0x50f1000
+#define PLACE_FDS_AT 0x50f2000
 #define PLACE_AGE 0x50ff000
 #define PLACE_ANSWERS_AT 0x5100000
 #define PLACE_SIZE 0xc0000
@@ -54,19 +55,23 @@
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
 enum {
 	PLACE_SITES = 64,
-	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, or its neighbour */
+	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
 	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
 	PLACE_DATA_MAX = 144, /* struct stat */
-	PLACE_SIGNALS = 64
+	PLACE_SIGNALS = 64,
+	PLACE_FDS = 16 /* descriptors from 0 on */
 };
 enum {
 	PLACE_VALUE,
 	PLACE_PATH,     /* (path, result) */
 	PLACE_PATH_ARG, /* (path, what else counts) */
 	PLACE_AT,       /* (directory, path) */
-	PLACE_AT_ARG,   /* (directory, path, result, what else counts) */
+	PLACE_AT_ARG,   /* (directory, path, result, what else counts); also fstat */
 	PLACE_OPEN,     /* (directory, path, what else counts) */
-	PLACE_SIGNAL    /* rt_sigaction */
+	PLACE_SIGNAL,   /* rt_sigaction */
+	PLACE_FSTAT,    /* (descriptor, result) */
+	PLACE_IOCTL,    /* (descriptor, TCGETS) */
+	PLACE_LSEEK     /* (descriptor, 0, SEEK_CUR) */
 };
 /* The counters in PLACE_AGE. */
 enum {
@@ -74,7 +79,14 @@ enum {
 	AGE_STILL,   /* names in directories where none has changed; and what may be done there */
 	AGE_NAMES,   /* names in the others */
 	AGE_SIGNALS, /* dispositions, other than by rt_sigaction */
-	AGE_COUNT
+	AGE_FILES,   /* what stat says of any file */
+	AGE_COUNT,
+	AGE_NEVER, /* stays as it is */
+	AGE_MASK,  /* no age: how much of the table of answers is in use, less one */
+	/* From here on two for a process, shared by those whose numbers differ by AGE_PROCS: its
+	 * descriptors; the positions of its files. */
+	AGE_PROC = 16,
+	AGE_PROCS = 248
 };
 
 struct place_site {
@@ -97,6 +109,16 @@ struct place_answer {
 	char path[PLACE_PATH_MAX];
 	uint8_t data[PLACE_DATA_MAX];
 };
+
+/* An open file. Ages are given by where they are, in bytes from PLACE_AGE, and what they were. */
+struct place_fd {
+	uint64_t age, stat_age, pos_age;
+	uint32_t age_at, stat_age_at, pos_age_at;
+	uint32_t knows; /* FD_* */
+	int64_t pos;
+	uint8_t stat[PLACE_DATA_MAX];
+};
+enum { FD_STAT = 1, FD_NO_TTY = 2, FD_POS = 4 };
 
 struct place_signals {
 	uint64_t act[PLACE_SIGNALS][4]; /* as rt_sigaction gives them */

@@ -13,6 +13,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fs/memfd.h"
+#include "tier/kernel/io/inotify.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -215,6 +216,19 @@ static long set_owner(struct task *t, struct file *f, unsigned cmd, uint64_t arg
 	return 0;
 }
 
+static long set_notify(struct task *t, struct file *f, int fd, uint32_t arg)
+{
+	long r = dnotify_set(f, fd, arg);
+
+	if (r == 0 && f->dnotify && !f->owner_pid) {
+		f->owner_type = 1;
+		f->owner_pid = t->proc->pid;
+		f->owner_uid = t->cred->uid;
+		f->owner_euid = t->cred->euid;
+	}
+	return r;
+}
+
 static long on_descriptor(
 	struct task *t, struct file *f, int fd, unsigned cmd, uint64_t arg, bool *ret_done)
 {
@@ -285,6 +299,8 @@ SYSCALL3(fcntl, int, fd, unsigned, cmd, uint64_t, arg)
 		return memfd_add_seals(f, (unsigned)arg);
 	case GUEST_F_GETLEASE:
 		return lease_get(f);
+	case GUEST_F_NOTIFY:
+		return set_notify(task, f, fd, (uint32_t)arg);
 	case GUEST_F_SETLEASE:
 		return lease_set(task, f, fd, arg);
 	default:

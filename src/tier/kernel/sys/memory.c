@@ -20,6 +20,7 @@
 #include "host/host.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/mm/lock.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/place.h"
@@ -28,23 +29,26 @@
 
 enum { PAGE = 4096 };
 
-/* By an order, when the host must get other arguments than the guest gave. */
-static long run_native(struct task *t, int64_t nr, const uint64_t a[6])
+long memory_run(struct task *t, const struct shim_step *steps, unsigned count)
 {
-	struct {
-		struct slot s;
-	} o;
+	struct slot s;
 
 	if (!t->host)
 		return -ENODEV;
-	memset(&o, 0, sizeof(o));
-	o.s.order = ORDER_RUN;
-	o.s.step_count = 1;
-	o.s.steps[0] = (struct shim_step){ nr, { a[0], a[1], a[2], a[3], a[4], a[5] } };
-	if (!order_write(t, &o.s, sizeof(o.s)))
+	memset(&s, 0, sizeof(s));
+	s.order = ORDER_RUN;
+	s.step_count = count;
+	memcpy(s.steps, steps, count * sizeof(steps[0]));
+	if (!order_write(t, &s, sizeof(s)))
 		return -EFAULT;
 	t->call.ordered = true;
 	return 0;
+}
+
+/* By an order, when the host must get other arguments than the guest gave. */
+static long run_native(struct task *t, int64_t nr, const uint64_t a[6])
+{
+	return memory_run(t, &(struct shim_step){ nr, { a[0], a[1], a[2], a[3], a[4], a[5] } }, 1);
 }
 
 /* Locking: the books are ours, and pages are brought in as Linux would. */
@@ -179,22 +183,27 @@ static int gap_one(void *arg, const struct proc_range *r)
 	return 0;
 }
 
+uint64_t memory_gap(struct task *t, uint64_t len)
+{
+	struct gap g = { .len = len };
+
+	proc_host_each(t, gap_one, &g);
+	return g.at;
+}
+
 static long map_locked(struct task *t, uint64_t a[6])
 {
 	uint64_t from, to;
-	struct gap g;
 	int r = range_of(0, a[1], &from, &to);
 
 	if (r == 0)
 		r = may_lock(t, to);
 	if (r < 0)
 		return r == -ENOMEM ? -EAGAIN : r;
-	g = (struct gap){ .len = to };
 	if (!(a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE_))) {
-		proc_host_each(t, gap_one, &g);
-		if (!g.at)
+		a[0] = memory_gap(t, to);
+		if (!a[0])
 			return -ENOMEM;
-		a[0] = g.at;
 		a[3] |= MAP_FIXED_NOREPLACE_;
 	}
 	r = lock_book(t, a[0], a[0] + to);

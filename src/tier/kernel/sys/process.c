@@ -151,6 +151,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	}
 	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
 		place_many(t);
+	if (q->flags & CLONE_FILES)
+		place_fds_gone(t, -1);
 	n = task_clone(t, q->flags);
 	if (!n)
 		return -EAGAIN;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/sys/path.h"
+#include "tier/kernel/sys/stat.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -39,7 +40,7 @@ static void split(int64_t ns, int64_t out[2])
 	}
 }
 
-static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
+void stat_lay(const struct kstat *k, uint8_t ret[GUEST_STAT_BYTES])
 {
 	struct guest_stat s = { .dev = k->dev,
 		.ino = k->ino,
@@ -55,9 +56,17 @@ static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
 	split(k->atime, s.atime);
 	split(k->mtime, s.mtime);
 	split(k->ctime, s.ctime);
-	if (t->call.fixed)
-		answers_keep(t, &s, sizeof(s));
-	return guest_write(t, dst, &s, sizeof(s));
+	_Static_assert(sizeof(s) == GUEST_STAT_BYTES, "as it is told");
+	memcpy(ret, &s, sizeof(s));
+}
+
+static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
+{
+	uint8_t s[GUEST_STAT_BYTES];
+
+	stat_lay(k, s);
+	answers_keep(t, s, sizeof(s));
+	return guest_write(t, dst, s, sizeof(s));
 }
 
 static long stat_at(struct task *t, int dirfd, gva_t upath, unsigned flags, struct kstat *ret)
@@ -106,6 +115,7 @@ SYSCALL2(fstat, int, fd, gva_t, dst)
 
 	if (!f)
 		return -EBADF;
+	task->call.fixed = f->path.dentry && answers_fixed(task, f->path);
 	r = vfs_fstat(f, &k);
 	return r < 0 ? r : put_stat(task, dst, &k);
 }

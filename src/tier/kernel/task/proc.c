@@ -25,6 +25,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
 
@@ -118,6 +119,7 @@ void mm_unref(struct mm *mm)
 	mm_image_free(mm->image);
 	free(mm->slots);
 	mm_unlock_all(mm);
+	aio_done(mm);
 	place_free(mm->place);
 	free(mm);
 }
@@ -137,6 +139,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->locks = NULL; /* a child's memory is not locked */
 	mm->lock_count = 0;
 	mm->lock_future = false;
+	mm->aio = NULL;
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;

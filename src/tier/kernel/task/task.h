@@ -67,8 +67,9 @@ struct mm {
 		uint64_t from, to;
 	} * locks; /* mm/lock.c */
 	unsigned lock_count;
-	bool lock_future; /* mlockall: all that comes, too */
-	uint8_t *slots;   /* the engine's: one byte per slot of the shim */
+	bool lock_future;    /* mlockall: all that comes, too */
+	struct aio_ctx *aio; /* sys/aio.c */
+	uint8_t *slots;      /* the engine's: one byte per slot of the shim */
 	unsigned slot_next;
 	struct place *place; /* the engine's: call sites, or NULL */
 	bool place_off;      /* the table is not there: the program has something else there */

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
@@ -20,10 +21,11 @@
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { VIEWS_MAX = 8, SHARED_BYTES = PLACE_BASE + PLACE_SIZE - PLACE_AGE };
+enum { VIEWS_MAX = 8, ANSWERS_FIRST = 64, SHARED_BYTES = PLACE_BASE + PLACE_SIZE - PLACE_AGE };
 
 struct answers {
 	struct place_answer *table;
+	unsigned used;  /* slots of it that were ever written */
 	uint32_t epoch; /* views of another one are nobody's */
 	unsigned view_count;
 	struct cred *views[VIEWS_MAX]; /* references: so nobody changes them */
@@ -54,6 +56,7 @@ static uint64_t *map_shared(int fd)
 bool answers_begin(struct kernel *k)
 {
 	struct answers *s = calloc(1, sizeof(*s));
+	uint64_t first;
 	int fd = s ? (int)syscall(SYS_memfd_create, "answers", 3 /* CLOEXEC, ALLOW_SEALING */) : -1;
 
 	k->age = fd >= 0 ? map_shared(fd) : NULL;
@@ -64,8 +67,13 @@ bool answers_begin(struct kernel *k)
 		return false;
 	}
 	s->table = (void *)((char *)k->age + (PLACE_ANSWERS_AT - PLACE_AGE));
-	for (int i = 0; i < AGE_COUNT; i++)
-		k->age[i] = 1; /* what was never written is older */
+	/* What a memory brings along from another kernel is as old as nothing here. */
+	if (getrandom(&first, sizeof(first), 0) != sizeof(first))
+		first = (uint64_t)(uintptr_t)s;
+	for (int i = 0; i < AGE_PROC + 2 * AGE_PROCS; i++)
+		k->age[i] = first >> 2 | 1; /* and what was never written, 0, too */
+	s->epoch = (uint32_t)(first >> 8);
+	k->age[AGE_MASK] = ANSWERS_FIRST - 1; /* few pages for who asks little */
 	k->answers = s;
 	return true;
 }
@@ -218,6 +226,55 @@ void answers_signals(struct kernel *k)
 	older(k, AGE_SIGNALS);
 }
 
+void answers_files(struct kernel *k)
+{
+	older(k, AGE_FILES);
+}
+
+void answers_proc(struct kernel *k, unsigned age)
+{
+	older(k, (int)age);
+}
+
+/* Does the call leave what stat says of every file as it is? vfs/attr.c tells of access times. */
+static bool keeps_files(const struct call *c)
+{
+	switch (c->nr) {
+	case SYS_open:
+		return !(c->args[1] & (O_CREAT | O_TRUNC));
+	case SYS_openat:
+		return !(c->args[2] & (O_CREAT | O_TRUNC));
+	case SYS_read:
+	case SYS_close:
+	case SYS_stat:
+	case SYS_fstat:
+	case SYS_lstat:
+	case SYS_poll:
+	case SYS_lseek:
+	case SYS_mmap:
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_pread64:
+	case SYS_readv:
+	case SYS_access:
+	case SYS_getpid:
+	case SYS_fcntl:
+	case SYS_flock:
+	case SYS_fsync:
+	case SYS_fdatasync:
+	case SYS_getdents64:
+	case SYS_getcwd:
+	case SYS_readlink:
+	case SYS_geteuid:
+	case SYS_gettid:
+	case SYS_newfstatat:
+	case SYS_getrandom:
+		return true;
+	default:
+		return false;
+	}
+}
+
 void answers_all(struct kernel *k)
 {
 	struct answers *s = k->answers;
@@ -283,6 +340,8 @@ void answers_called(struct task *t, enum answers_effect effect, const struct cre
 		answers_all(t->k);
 	else if (effect != EFFECT_NONE)
 		answers_who(t->k);
+	if (!keeps_files(&t->call))
+		answers_files(t->k);
 }
 
 bool answers_fixed(struct task *t, struct path p)
@@ -294,10 +353,15 @@ bool answers_fixed(struct task *t, struct path p)
 
 void answers_keep(struct task *t, const void *data, size_t len)
 {
-	if (len)
-		memcpy(t->k->answers->data, data, len);
-	t->call.fixed = true;
+	if (!t->k->answers || len > PLACE_DATA_MAX)
+		return;
+	memcpy(t->k->answers->data, data, len);
 	t->call.data_len = (uint16_t)len;
+}
+
+const uint8_t *answers_kept(const struct task *t)
+{
+	return t->k->answers->data;
 }
 
 bool answer_make(struct place_answer *a, uint32_t nr, uint32_t arg, const char *path, int64_t value)
@@ -323,8 +387,8 @@ bool answer_make(struct place_answer *a, uint32_t nr, uint32_t arg, const char *
 /* Where @a lies or will: in its place, or beside it when another that still holds is there. */
 static struct place_answer *slot_of(struct kernel *k, const struct place_answer *a)
 {
-	struct place_answer *first = &k->answers->table[a->hash >> 21];
-	struct place_answer *second = &k->answers->table[a->hash >> 21 ^ 1];
+	uint64_t at = a->hash >> 21 & k->age[AGE_MASK];
+	struct place_answer *first = &k->answers->table[at], *second = &k->answers->table[at ^ 1];
 
 	if (first->hash == a->hash || first->age != k->age[first->age_at / sizeof(k->age[0])])
 		return first;
@@ -350,6 +414,10 @@ bool answers_put(struct task *t, struct place_answer *a, uint32_t view)
 	}
 	if (memcmp(at, a, sizeof(*a)) == 0)
 		return true;
+	s->used += !at->len;
+	/* What lies elsewhere in a larger table is asked for once more. */
+	if (s->used * 2 > t->k->age[AGE_MASK] && t->k->age[AGE_MASK] < PLACE_ANSWERS - 1)
+		t->k->age[AGE_MASK] = t->k->age[AGE_MASK] * 2 + 1;
 	a->stamp = stamp + 1;
 	__atomic_store_n(&at->stamp, stamp + 1, __ATOMIC_RELAXED);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

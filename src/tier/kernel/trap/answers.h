@@ -28,10 +28,12 @@ enum answers_effect { EFFECT_NONE, EFFECT_WHO, EFFECT_CRED, EFFECT_ALL };
 enum answers_effect answers_effect(int64_t nr);
 /* The call was made. @before: the cred that its task had, where the effect is EFFECT_CRED. */
 void answers_called(struct task *t, enum answers_effect effect, const struct cred *before);
-void answers_who(struct kernel *k);     /* who somebody is */
-void answers_all(struct kernel *k);     /* anything */
-void answers_signals(struct kernel *k); /* what signals do, not by rt_sigaction */
-void answers_names(struct dentry *dir); /* a name in @dir */
+void answers_who(struct kernel *k);                /* who somebody is */
+void answers_all(struct kernel *k);                /* anything */
+void answers_files(struct kernel *k);              /* what stat says of a file */
+void answers_proc(struct kernel *k, unsigned age); /* one of AGE_PROC */
+void answers_signals(struct kernel *k);            /* what signals do, not by rt_sigaction */
+void answers_names(struct dentry *dir);            /* a name in @dir */
 /* @t's call walks through @dir: an answer holds as long as the names in it. */
 void answers_walked(struct task *t, const struct dentry *dir);
 
@@ -39,8 +41,9 @@ void answers_walked(struct task *t, const struct dentry *dir);
 uint32_t answers_view(struct task *t);
 /* Can nothing of what lies at @p change? */
 bool answers_fixed(struct task *t, struct path p);
-/* It is so, and @data is what the call in task->call gives for it. */
+/* @data is what the call in task->call writes to its result. */
 void answers_keep(struct task *t, const void *data, size_t len);
+const uint8_t *answers_kept(const struct task *t);
 
 /* false: too long, empty, not from the root. */
 bool answer_make(

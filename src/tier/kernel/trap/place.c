@@ -14,16 +14,22 @@
 #include <unistd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/stat.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/place.h"
+#include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 3, HOT_SIGNAL = 4, HOT_VALUE = 16 };
+enum { HOT_PATH = 3, HOT_FD = 3, HOT_SIGNAL = 4, HOT_VALUE = 16 };
 enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
 
 struct place {
@@ -33,9 +39,14 @@ struct place {
 		uint16_t nr;
 		uint8_t again, state;
 	} sites[PLACE_SITES];
-	uint32_t view;          /* as it stands in the guest's memory */
-	uint64_t signals_age;   /* when its dispositions were left there; 0: never */
-	uint64_t signals_known; /* which of them still hold, one bit each */
+	uint32_t view;                /* as it stands in the guest's memory */
+	uint64_t signals_age;         /* when its dispositions were left there; 0: never */
+	uint64_t signals_known;       /* which of them still hold, one bit each */
+	bool asks_fds;                /* some site that is changed asks by descriptor */
+	bool pos_left;                /* the position of some file is there */
+	uint16_t fds_left;            /* which files are */
+	uint16_t fds_age;             /* where their age is; behind it that of positions */
+	uint64_t stat_age[PLACE_FDS]; /* AGE_FILES when stat was asked for last */
 };
 
 void place_free(struct place *p)
@@ -78,6 +89,12 @@ int place_kind(int64_t nr)
 		return PLACE_OPEN;
 	case SYS_rt_sigaction:
 		return PLACE_SIGNAL;
+	case SYS_fstat:
+		return PLACE_FSTAT;
+	case SYS_ioctl:
+		return PLACE_IOCTL;
+	case SYS_lseek:
+		return PLACE_LSEEK;
 	default:
 		return -1;
 	}
@@ -106,6 +123,7 @@ void place_jump(unsigned site, uint8_t ret[5])
 void place_shut(struct task *t)
 {
 	t->mm->place_shut = true;
+	place_fds_gone(t, -1);
 	answers_all(t->k); /* what was left there is old, and the view nobody's */
 }
 
@@ -359,6 +377,120 @@ void place_signal_set(struct task *t, int sig)
 		sizeof(no));
 }
 
+/* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
+ * nobody else's. @kept: the call has told what stat says. */
+static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
+{
+	struct file *f = fd_get(t, (int)fd);
+	struct place *p = t->mm->place;
+	struct place_fd e = { 0 };
+	struct kstat st;
+	size_t len;
+
+	if (!f || !f->path.dentry || (f->path.dentry->sb->flags & SB_NO_CACHE) ||
+		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
+		return;
+	if (!p->fds_age)
+		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
+	e.age = t->k->age[p->fds_age];
+	e.age_at = p->fds_age * 8u;
+	if (S_ISREG(f->inode->mode))
+		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
+	e.pos = f->pos;
+	e.pos_age = t->k->age[p->fds_age + 1];
+	e.pos_age_at = e.age_at + 8;
+	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
+		e.stat_age_at = AGE_NEVER * 8;
+		stat_lay(&st, e.stat);
+		e.knows |= FD_STAT;
+	} else if (kept) {
+		e.stat_age_at = AGE_FILES * 8;
+		memcpy(e.stat, answers_kept(t), sizeof(e.stat));
+		e.knows |= FD_STAT;
+	}
+	e.stat_age = t->k->age[e.stat_age_at / 8];
+	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
+	if (!e.knows ||
+		t->mm->ops->write(t->mm, PLACE_FDS_AT + fd * sizeof(e), &e, len) != (ssize_t)len)
+		return;
+	p->fds_left |= (uint16_t)(1u << fd);
+	p->pos_left |= opened;
+}
+
+static bool has_own_files(struct task *t)
+{
+	return t->mm->refs == 1 && !t->mm->place_many && t->files->refs == 1;
+}
+
+static void opened(struct task *t)
+{
+	if (t->mm->place && t->mm->place->asks_fds && has_own_files(t) &&
+		(uint64_t)t->call.ret < PLACE_FDS)
+		leave_fd(t, (unsigned)t->call.ret, true, false);
+}
+
+/* Would the stub have had it? Then the next time it shall. */
+static void fd_seen(struct task *t, uint64_t ip, int kind)
+{
+	struct call *c = &t->call;
+	struct place *p;
+	bool again;
+
+	if (!has_own_files(t) || c->args[0] >= PLACE_FDS ||
+		(kind == PLACE_IOCTL ? c->ret != -ENOTTY || (uint32_t)c->args[1] != 0x5401
+				     : c->ret < 0) ||
+		(kind == PLACE_LSEEK && (c->args[1] || (uint32_t)c->args[2] != SEEK_CUR)) ||
+		changed_site(t, ip, true, HOT_FD) < 0)
+		return;
+	p = t->mm->place;
+	p->asks_fds = true;
+	if (kind != PLACE_FSTAT && kind != PLACE_AT_ARG)
+		return;
+	again = p->stat_age[c->args[0]] == t->k->age[AGE_FILES];
+	p->stat_age[c->args[0]] = t->k->age[AGE_FILES];
+	if (again || c->fixed)
+		leave_fd(t, (unsigned)c->args[0], false, c->data_len == PLACE_DATA_MAX);
+}
+
+void place_fds_gone(struct task *t, int fd)
+{
+	struct place *p = t->mm ? t->mm->place : NULL;
+
+	if (!p || !p->fds_left || (fd >= 0 && (fd >= PLACE_FDS || !(p->fds_left >> fd & 1))))
+		return;
+	answers_proc(t->k, p->fds_age);
+	p->fds_left = 0;
+}
+
+/* What moves no file's position. */
+static bool keeps_pos(int64_t nr)
+{
+	switch (nr) {
+	case SYS_stat:
+	case SYS_fstat:
+	case SYS_lstat:
+	case SYS_ioctl:
+	case SYS_access:
+	case SYS_mmap:
+	case SYS_readlink:
+	case SYS_newfstatat:
+	case SYS_rt_sigaction:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void place_call(struct task *t, int64_t nr)
+{
+	struct place *p = t->mm ? t->mm->place : NULL;
+
+	if (!p || !p->pos_left || keeps_pos(nr))
+		return;
+	answers_proc(t->k, p->fds_age + 1u);
+	p->pos_left = false;
+}
+
 void place_seen(struct task *t, uint64_t ip)
 {
 	int kind = place_kind(t->call.nr);
@@ -369,6 +501,11 @@ void place_seen(struct task *t, uint64_t ip)
 		return;
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
+	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
+		opened(t);
+	else if (kind >= PLACE_FSTAT ||
+		 (kind == PLACE_AT_ARG && !t->call.path[0] && t->call.args[3] == AT_EMPTY_PATH))
+		fd_seen(t, ip, kind);
 	else if (kind != PLACE_VALUE)
 		path_seen(t, ip, kind);
 	else if (mm->refs == 1)

@@ -21,6 +21,10 @@ enum { SITE_BYTES = 7 /* mov $nr, %eax; syscall */ };
  * have been answered often enough the site is changed.
  */
 void place_seen(struct task *t, uint64_t ip);
+/* Call @nr of the task is about to be made. */
+void place_call(struct task *t, int64_t nr);
+/* Descriptor @fd of the task is not what it was; -1: any. */
+void place_fds_gone(struct task *t, int fd);
 /* @sig of the task got another disposition, by rt_sigaction. */
 void place_signal_set(struct task *t, int sig);
 /* From now on every call of this memory is made: there is a filter inside that must see it. */

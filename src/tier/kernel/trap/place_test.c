@@ -109,14 +109,16 @@ static void sees_who_maps_over_it(void **state)
 static void changes_have_an_age(void **state)
 {
 	struct fake *g = fake_create();
-	uint64_t age[AGE_COUNT] = { 1, 1, 1, 1 }, before[AGE_COUNT];
+	uint64_t age[AGE_COUNT] = { 1, 1, 1, 1, 1 }, before[AGE_COUNT];
 	gva_t buf = fake_alloc(g, 256);
 
 	g->k.age = age;
 	fake_call(g->task, SYS_getpid);
-	fake_call(g->task, SYS_uname, buf.v);
+	fake_call(g->task, SYS_gettid);
 	for (int i = 0; i < AGE_COUNT; i++)
 		assert_int_equal(age[i], 1);
+	fake_call(g->task, SYS_uname, buf.v);
+	assert_int_equal(age[AGE_WHO], 1);
 	fake_call(g->task, SYS_setresuid, 0, 0, 0);
 	assert_int_equal(age[AGE_NAMES], 1);
 	fake_call(g->task, SYS_setresgid, 1, 1, 1);

@@ -60,6 +60,16 @@ void file_signal(struct file *f, unsigned events)
 	tell_owner(f, sig, f->owner_sig ? &info : NULL);
 }
 
+void file_signal_change(struct file *f, int fd)
+{
+	int sig = f->owner_sig ? f->owner_sig : SIGIO;
+	union gsiginfo info = { .signo = sig, .code = POLL_MSG };
+
+	info.poll.band = POLLIN | POLLRDNORM | POLLMSG;
+	info.poll.fd = fd;
+	tell_owner(f, sig, f->owner_sig ? &info : NULL);
+}
+
 void file_signal_urgent(struct file *f)
 {
 	tell_owner(f, SIGURG, NULL);

@@ -279,6 +279,8 @@ void file_accessed(struct file *f)
 		return;
 	now = kernel_realtime(f->k);
 	if ((f->path.mnt->flags & MOUNT_STRICT_ATIME) || i->atime <= i->mtime ||
-		i->atime <= i->ctime || now - i->atime > RELATIME_S * 1000000000LL)
+		i->atime <= i->ctime || now - i->atime > RELATIME_S * 1000000000LL) {
 		i->atime = now;
+		answers_files(f->k);
+	}
 }

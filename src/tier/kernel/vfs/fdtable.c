@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/lock.h"
@@ -67,6 +68,8 @@ static void close_slot(struct task *t, struct files *fs, unsigned i)
 	fs->slots[i] = (struct fd_slot){ 0 };
 	if (i < fs->next)
 		fs->next = i;
+	if (t)
+		place_fds_gone(t, (int)i);
 	if (t && f->ops->flush)
 		f->ops->flush(f, t);
 	if (f->inode->locks)

@@ -13,6 +13,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/io/epoll.h"
+#include "tier/kernel/io/inotify.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -51,6 +52,8 @@ void file_unref(struct file *f)
 	wait_remove(&f->async_entry);
 	if (f->epolls)
 		epoll_forget(f);
+	if (f->dnotify)
+		dnotify_forget(f);
 	if (f->inode->leases)
 		leases_release(f);
 	if (f->inode->locks)

@@ -85,6 +85,7 @@ struct file {
 	uint32_t owner_uid, owner_euid; /* of who said so */
 	struct wait_entry async_entry;
 	uint64_t version; /* of a directory's listing; free for the fs */
+	void *dnotify;    /* F_NOTIFY's watch: io/inotify.c */
 	void *epolls;     /* items that watch this file: io/epoll.c; file_unref() drops them */
 };
 
@@ -115,7 +116,8 @@ long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos);
 void file_set_async(struct file *f, int fd);
 /* Tells the owner: @events is POLLIN or POLLOUT. */
 void file_signal(struct file *f, unsigned events);
-void file_signal_urgent(struct file *f); /* SIGURG, whatever F_SETSIG said */
+void file_signal_urgent(struct file *f);         /* SIGURG, whatever F_SETSIG said */
+void file_signal_change(struct file *f, int fd); /* something in this directory: F_NOTIFY */
 /* Registers @t on @f for @events and blocks: for accept, connect, flock and the like. */
 long file_wait(struct task *t, struct file *f, unsigned events);
 /* The call of @t is about to wait: until it is over fd_get() finds @f under the number by which it

@@ -317,6 +317,8 @@ static void tell_moved(struct move *m, struct inode *i, struct inode *over, cons
 
 	tell_half(k, from, i, was, IN_MOVED_FROM, cookie);
 	tell_half(k, to, i, m->to.name, IN_MOVED_TO, cookie);
+	if (from == to)
+		tell_half(k, from, i, was, NOTIFY_RENAMED, cookie);
 	notify_inode(k, i, IN_MOVE_SELF);
 	if (!over)
 		return;

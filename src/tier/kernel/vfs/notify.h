@@ -16,6 +16,8 @@ struct dentry;
 struct file;
 struct kernel;
 
+enum { NOTIFY_RENAMED = 0x1000 }; /* beside IN_*: a name in the same directory. For F_NOTIFY */
+
 struct notify_ops {
 	/* @mask: one IN_* bit, with IN_ISDIR where it applies. @name: the entry below @i that it is
 	 * about, or NULL when it is about @i itself. @cookie joins the two halves of a rename. */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WARD_TIER_KERNEL_SYS_MEMORY_H
+#define WARD_TIER_KERNEL_SYS_MEMORY_H
+
+#include <stdint.h>
+
+#include "tier/kernel/shim/shim.h"
+
+struct task;
+
+/* The call is answered by the shim, which makes these native calls: the value of the last, or of
+ * the first that fails. 0 or -errno; -ENODEV: a fake. */
+long memory_run(struct task *t, const struct shim_step *steps, unsigned count);
+/* An address at which @len bytes have room now; 0: there is none. */
+uint64_t memory_gap(struct task *t, uint64_t len);
+
+#endif
