@@ -9,6 +9,7 @@ struct kernel;
 struct file;
 struct inode;
 struct file_ops;
+struct walk;
 
 extern const struct file_ops inotify_ops;
 
@@ -23,5 +24,6 @@ int inotify_remove(struct file *f, int32_t wd);
 /* fcntl(F_NOTIFY): a signal to the owner of the directory @f, open at @fd, for what @arg names. */
 int dnotify_set(struct file *f, int fd, uint32_t arg);
 void dnotify_forget(struct file *f);
+void dnotify_walk(struct file *f, struct walk *w);
 
 #endif

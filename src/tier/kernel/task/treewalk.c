@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/aio.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
@@ -174,7 +175,7 @@ static void pending_walk(struct kernel *k, struct sigpending *p, struct walk *w)
  */
 static bool begins_again(const struct task *t)
 {
-	return t->call.first || (t->call.own && !call_copy_keeps(t));
+	return t->call.first || (t->call.own && !call_copy_keeps(t) && !aio_submit_keeps(t));
 }
 
 struct file *call_held(const struct task *t)
@@ -221,6 +222,7 @@ static void call_walk(struct task *t, struct walk *w)
 	walk_u64(w, "done", &v.done);
 	walk_bytes(w, "u", v.u, sizeof(v.u));
 	call_copy_walk(t, w);
+	aio_submit_walk(t, w);
 	if (w->mode == WALK_SAVE)
 		return;
 	if (!may_wait(c))

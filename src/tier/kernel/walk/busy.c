@@ -311,6 +311,7 @@ static void some_watches(void)
 	must(CALL(inotify_add_watch, FD_INOTIFY, text("/below"), IN_OPEN) == 2);
 	OK(mkdir, text("/tmp/event"), 0700);
 	OK(rmdir, text("/tmp/event"));
+	OK(fcntl, FD_DIR, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
 	at(CALL(epoll_create1, 0), FD_EPOLL);
 	at(CALL(epoll_create1, 0), FD_OUTER);
 	for (unsigned i = 0; i < ARRAY_LEN(watched); i++) {

@@ -14,6 +14,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
+#include "tier/kernel/sys/aio.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
 #include "tier/kernel/walk/memory.h"
@@ -197,6 +198,7 @@ void memories_walk(struct kernel *k, struct walk *w)
 		if (!mm)
 			return;
 		fields_walk(mm, w);
+		aio_walk(k, mm, w);
 		if (w->mode == WALK_SAVE)
 			image_save(k, mm, w);
 		else if (!w->err)
