@@ -152,8 +152,8 @@ static const struct {
 } ops[] = {
 	[IOCB_CMD_PREAD] = { sys_pread64, sys_read, false, false },
 	[IOCB_CMD_PWRITE] = { sys_pwrite64, sys_write, true, false },
-	[IOCB_CMD_FSYNC] = { sys_fsync },
-	[IOCB_CMD_FDSYNC] = { sys_fdatasync },
+	[IOCB_CMD_FSYNC] = { .there = sys_fsync },
+	[IOCB_CMD_FDSYNC] = { .there = sys_fdatasync },
 	[IOCB_CMD_PREADV] = { sys_preadv, sys_readv, false, true },
 	[IOCB_CMD_PWRITEV] = { sys_pwritev, sys_writev, true, true },
 };
