@@ -84,7 +84,7 @@ static void some_files(void)
 	at(CALL(open, text("/tmp/gone"), O_RDWR | O_CREAT, 0600), FD_DELETED);
 	must(CALL(write, FD_DELETED, mem.v, 5) == 5);
 	must(CALL(unlink, text("/tmp/gone")) == 0);
-	at(CALL(open, text("/other"), O_RDONLY | O_CREAT, 0600), FD_BELOW);
+	at(CALL(open, text("/other"), O_RDONLY | O_CREAT, 0600), FD_HIDDEN);
 	at(CALL(open, text("/below"), O_RDONLY | O_CREAT, 0600), FD_BELOW);
 	must(CALL(unlink, text("/other")) == 0);
 	at(CALL(open, text("/"), O_RDONLY | O_DIRECTORY), FD_DIR);

@@ -174,6 +174,7 @@ static void files_are_there(void)
 	OK(lseek, FD_DELETED, 0, SEEK_SET);
 	assert_string_equal(got(FD_DELETED, 100), "hello");
 	assert_string_equal(got(FD_BELOW, 100), "from below");
+	assert_string_equal(got(FD_HIDDEN, 100), "from below");
 	assert_int_equal(CALL(open, text("/other"), O_RDONLY), -ENOENT);
 	assert_int_equal(CALL(pread64, FD_MEMFD, out.v, 100, 8190), 11);
 	assert_int_equal(CALL(pwrite64, FD_MEMFD, out.v, 1, 9000), -EPERM);
