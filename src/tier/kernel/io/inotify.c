@@ -278,6 +278,26 @@ void dnotify_forget(struct file *f)
 		watch_free(f->dnotify);
 }
 
+void dnotify_walk(struct file *f, struct walk *w)
+{
+	struct watch_on *x = f->dnotify;
+	int32_t fd = x ? x->dir_fd : 0;
+	uint32_t mask = x ? x->mask : 0;
+	bool any = x != NULL;
+
+	walk_bool(w, "dnotify", &any);
+	if (!any || w->err)
+		return;
+	walk_i32(w, "dir_fd", &fd);
+	walk_u32(w, "mask", &mask);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if (dnotify_set(f, fd, 1) < 0)
+		walk_fail(w, -EBADMSG);
+	else
+		((struct watch_on *)f->dnotify)->mask = mask;
+}
+
 int inotify_remove(struct file *f, int32_t wd)
 {
 	struct inotify *in = f->priv;

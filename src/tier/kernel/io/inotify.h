@@ -10,6 +10,7 @@ struct kernel;
 struct file;
 struct inode;
 struct file_ops;
+struct walk;
 
 extern const struct file_ops inotify_ops;
 
@@ -26,5 +27,6 @@ void inotify_show_watches(const struct file *f, struct buf *out);
 /* fcntl(F_NOTIFY): a signal to the owner of the directory @f, open at @fd, for what @arg names. */
 int dnotify_set(struct file *f, int fd, uint32_t arg);
 void dnotify_forget(struct file *f);
+void dnotify_walk(struct file *f, struct walk *w);
 
 #endif
