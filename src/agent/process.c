@@ -5,9 +5,9 @@
  * Owns:  the ends of its pipes or terminal that are ours.
  * Rules: EXIT is the last frame of its stream and comes after all that the process wrote. Output
  *        that a grandchild keeps open is waited for AGENT_EXIT_GRACE_MS, and what was in the pipe
- *        when the process ended is always sent; a drained one's output is waited for until it has
- *        an end, or somebody kills what is left. A pid is signalled only while it is not reaped;
- * the group it led may outlive it.
+ *        when the process ended is always sent; a drained one's output is waited for until its
+ *        end, or until somebody kills what is left. A pid is signalled only while it is not
+ *        reaped; the group it led may outlive it.
  */
 #include <errno.h>
 #include <signal.h>

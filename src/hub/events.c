@@ -4,8 +4,8 @@
  *
  * Owns:  the ring of the last HUB_EVENTS_KEPT events and the list of subscribers.
  * Rules: a slow subscriber loses events and is told how many; nobody waits for it. Numbers go on
- *        from the time at which the daemon began, so that one of the daemon before is lower than
- * all of this one's: whoever comes back after a restart misses nothing of it.
+ *        from the time at which the daemon began: one of the daemon before is lower than all of
+ *        this one's, and whoever comes back after a restart misses nothing of it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -251,6 +251,7 @@ static void now_ready(struct sandbox *sb)
 		db_pool_trouble(sb->hub->db, p->name, "", NULL);
 	}
 	count(p, (struct db_pool){ .made = 1 });
+	renew(p); /* ward.toml may have changed while this one was made */
 	pool_tend(sb->hub);
 }
 
