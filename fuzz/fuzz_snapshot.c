@@ -16,10 +16,26 @@
 #include <sys/mman.h>
 
 #include "tier/vm/snapfile.h"
+#include "tier/vm/touched.h"
 #include "tier/vm/virtio/block.h"
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
 #include "tier/vm/walks.h"
+
+/* What the first copy touched: as it is, and past the sum. */
+static void check_touched(const uint8_t *data, size_t size)
+{
+	static struct touched t;
+	struct snap_head h = { .memory_bytes = 64 << 20 };
+
+	touched_take(data, size, &h, &t);
+	memset(&t, 0, sizeof(t));
+	memcpy(&t, data, size < sizeof(t) ? size : sizeof(t));
+	if (touched_is_sound(&t, h.memory_bytes) &&
+		((uint64_t)t.runs[t.count - 1].first + t.runs[t.count - 1].count) * GMEM_PAGE >
+			h.memory_bytes)
+		abort();
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -134,6 +150,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		b = make();
 	if (size && data[0] == 'h')
 		check_head(data + 1, size - 1);
+	else if (size && data[0] == 't')
+		check_touched(data + 1, size - 1);
 	else if (size)
 		load(b, data + 1, size - 1);
 	return 0;

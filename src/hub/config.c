@@ -84,6 +84,8 @@ static const struct key keys[] = {
 	{ "keep", "count", K_COUNT, AT(keep_count), 0, 1000000 },
 	{ "keep", "age", K_TIME, AT(keep_age_ms), 0, 3650 * DAY_MS },
 
+	{ "snapshot", "prefetch", K_BOOL, AT(snapshot_prefetch), 0, 0 },
+
 	{ "pool", "idle", K_TIME, AT(pool_idle_ms), 1000, 3650 * DAY_MS },
 	{ "pool", "empty", K_COUNT, AT(pool_empty), 0, HUB_EMPTY_MAX },
 	/* clang-format on */
@@ -427,6 +429,7 @@ int config_defaults(struct config **ret, struct err *e)
 	c->keep_age_ms = 7 * DAY_MS;
 	c->pool_idle_ms = 600 * 1000;
 	c->pool_empty = 8;
+	c->snapshot_prefetch = true;
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(aliases); i++) {
 		struct toml_entry en = { .key = aliases[i],
 			.value = { .kind = TOML_STRING, .text = "host" } };

@@ -74,7 +74,8 @@ struct config {
 
 	/* [pool] */
 	int64_t pool_idle_ms;
-	int64_t pool_empty; /* of each tier, at most; 0: none */
+	bool snapshot_prefetch; /* [snapshot] */
+	int64_t pool_empty;     /* of each tier, at most; 0: none */
 
 	struct config_template templates[CONFIG_TEMPLATES_MAX];
 	unsigned template_count;

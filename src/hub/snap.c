@@ -96,11 +96,17 @@ static int open_folder(struct hub *hub, const char *id, bool make, int *ret, str
 static int open_files(struct hub *hub, const char *id, bool make, int fds[FILES], struct err *e)
 {
 	int flags = make ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY;
+	/* A tier may note behind the state what the first that goes on from it found out. */
+	bool notes = !make && hub->config->snapshot_prefetch;
 	own_fd int dir = -1;
 	int r = open_folder(hub, id, make, &dir, e);
 
 	for (unsigned i = 0; r == 0 && i < FILES; i++) {
-		fds[i] = host_openat(dir, file_names[i], flags | O_NOFOLLOW, 0600);
+		fds[i] = -EROFS;
+		if (notes && i == 0)
+			fds[i] = host_openat(dir, file_names[i], O_RDWR | O_NOFOLLOW, 0600);
+		if (fds[i] < 0)
+			fds[i] = host_openat(dir, file_names[i], flags | O_NOFOLLOW, 0600);
 		if (fds[i] < 0)
 			r = err_set(
 				e, -fds[i], "the file '%s' of snapshot '%s'", file_names[i], id);

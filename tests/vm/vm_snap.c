@@ -4,10 +4,10 @@
  *
  *	vm-snap STATE-DIR TEMPLATE-DIR COPIES [CPUS]
  *
- * Boots one machine, writes it down, makes copies, and asks each who it is; pauses and resumes;
- * differences; damaged files; a monitor that is killed meanwhile. With one copy, or with more than
- * one CPU, only the copies. Prints what it finds and costs; the last line is "vm-snap: ok", or says
- * what is wrong.
+ * Boots one machine, writes it down, makes copies, and asks each who it is; gives it less memory;
+ * what copies touch first; pauses and resumes; differences; damaged files; a monitor that is killed
+ * meanwhile. With one copy, or with more than one CPU, only the copies. Prints what it finds and
+ *costs; the last line is "vm-snap: ok", or says what is wrong.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -264,6 +264,40 @@ static unsigned long field_kib(pid_t pid, const char *name)
 	return sum;
 }
 
+/* Page faults of a process so far, those that needed no disk; without its name, which may have
+ * anything in it. */
+static unsigned long faults_of(pid_t pid)
+{
+	char path[64], text[512];
+	unsigned long n = 0;
+	FILE *f;
+
+	str_fmt(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "r");
+	if (f && fgets(text, sizeof(text), f) && strrchr(text, ')'))
+		sscanf(strrchr(text, ')'), ") %*c %*d %*d %*d %*d %*d %*u %lu", &n);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* The same snapshot, with nothing behind its state and nobody who may write there. */
+static struct snap without_notes(const struct snap *files)
+{
+	struct snap plain = { -1, dup(files->memory), dup(files->disk) };
+	int fd = memfd_create("state", MFD_CLOEXEC);
+	static uint8_t data[8 << 20];
+	ssize_t n = pread(files->state, data, sizeof(data), 0);
+	char path[64];
+
+	str_fmt(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (n <= 0 || pwrite(fd, data, (size_t)n, 0) != n ||
+		(plain.state = open(path, O_RDONLY | O_CLOEXEC)) < 0)
+		die("copying a state");
+	close(fd);
+	return plain;
+}
+
 /* --- What is tried ---------------------------------------------------------------------------- */
 
 static const char who[] = "cat /proc/sys/kernel/random/uuid /proc/sys/kernel/random/boot_id "
@@ -308,6 +342,34 @@ static void check_clock(struct sandbox *s)
 		die("its clock says %ld instead of %ld", there, here);
 }
 
+/* The first copy notes what it touched, behind the state; others then need fewer faults. */
+static void notes(const struct snap *files, unsigned rounds)
+{
+	struct snap plain = without_notes(files);
+	struct sandbox *s = start(files);
+	struct usage_now unused;
+	struct stat before, after;
+
+	fstat(files->state, &before);
+	box_usage_now(s->box, &unused);
+	fstat(files->state, &after);
+	stop(s);
+	if (after.st_size <= before.st_size)
+		die("nothing was noted of what a copy touched");
+	for (unsigned i = 0; i < rounds; i++)
+		for (unsigned noted = 0; noted < 2; noted++) {
+			uint64_t begun = clock_ns();
+
+			s = start(noted ? files : &plain);
+			printf("noted=%u copy_ms=%u faults=%lu\n", noted, ms_since(begun),
+				faults_of(box_pid(s->box)));
+			run(s, "echo alive");
+			stop(s);
+		}
+	files_done(&plain);
+	printf("notes ok\n");
+}
+
 static void copies(struct sandbox *first, unsigned count)
 {
 	struct snap files = files_make();
@@ -321,6 +383,8 @@ static void copies(struct sandbox *first, unsigned count)
 		kib_of(files.state));
 	wait_ticks(first, 3, "after a snapshot");
 	ids[0] = ask(first);
+	if (count > 1)
+		notes(&files, 3);
 	for (unsigned i = 0; i < count; i++) {
 		begun = clock_ns();
 		all[i] = start(&files);
@@ -359,6 +423,37 @@ static void copies(struct sandbox *first, unsigned count)
 	stop(all[0]);
 	files_done(&files);
 	printf("copies ok\n");
+}
+
+static unsigned long total_kib(struct sandbox *s)
+{
+	run(s, "busybox awk '/^MemTotal/ { print $2 }' /proc/meminfo");
+	return strtoul(s->out, NULL, 10);
+}
+
+/* Less memory while it runs, and all of it again; more than it was made with is refused. */
+static void shrinks(struct sandbox *s)
+{
+	struct plan_limits l = { .memory_bytes = 184ull << 20 };
+	unsigned long before = total_kib(s), after;
+	struct err e = { 0 };
+
+	must(box_set_limits(s->box, &l, &e), &e, "less memory");
+	after = total_kib(s);
+	printf("total_kib=%lu before=%lu\n", after, before);
+	if (after > before - (6 << 10))
+		die("the guest has %lu KiB of %lu, and should have 8 MiB less", after, before);
+	l.memory_bytes = 192ull << 20;
+	must(box_set_limits(s->box, &l, &e), &e, "all of it again");
+	l.memory_bytes = 193ull << 20;
+	if (box_set_limits(s->box, &l, &e) != -EOPNOTSUPP)
+		die("more than it has");
+	for (unsigned i = 0; total_kib(s) < before - 1024; i++) {
+		if (i > 100)
+			die("the guest does not take it back");
+		poll(NULL, 0, 100);
+	}
+	printf("shrinks ok\n");
 }
 
 static void pauses(struct sandbox *s)
@@ -516,6 +611,8 @@ int main(int argc, char **argv)
 	run(s, "echo 0123456789abcdef0123456789abcdef > /etc/machine-id");
 	start_ticker(s);
 	wait_ticks(s, 2, "at first");
+	if (count > 1)
+		shrinks(s);
 	copies(s, count);
 	if (cpus == 1 && count > 1) {
 		pauses(s);

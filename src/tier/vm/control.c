@@ -19,6 +19,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "tier/vm/control.h"
+#include "tier/vm/virtio/balloon.h"
 #include "tier/vm/vwalk.h"
 
 /* An entry of pagemap. */
@@ -50,7 +51,7 @@ static int send_part(struct control *c, enum control_op op, uint64_t at, void *d
 
 static void finish(struct control *c, int r, const struct err *e)
 {
-	struct control_msg head = { .op = CONTROL_DONE, .code = -r };
+	struct control_msg head = { .op = CONTROL_DONE, .code = -r, .at = c->given };
 	struct iovec iov = { &head, sizeof(head) };
 	struct msghdr msg = { .msg_iov = &iov };
 
@@ -363,6 +364,55 @@ static int evict(struct control *c, struct err *e)
 	return r;
 }
 
+void control_note_touched(struct control *c)
+{
+	struct gather *g = calloc(1, sizeof(*g));
+	struct touched *t = calloc(1, sizeof(*t));
+
+	for (unsigned k = 0; g && t && c->pagemap >= 0 && k < c->machine->mem.count; k++) {
+		uint64_t pages = c->machine->mem.regions[k].size / GMEM_PAGE, n;
+
+		g->c = c;
+		g->region = &c->machine->mem.regions[k];
+		for (uint64_t at = 0; at < pages; at += n) {
+			n = pages - at < MAP_ENTRIES ? pages - at : MAP_ENTRIES;
+			read_entries(g, at, n);
+			for (uint64_t i = 0; i < n; i++)
+				if (g->entries[i] & PAGE_PRESENT)
+					touched_add(t, g->region->offset / GMEM_PAGE + at + i);
+		}
+	}
+	free(g);
+	free(c->touched);
+	c->touched = t;
+}
+
+static int send_touched(struct control *c, struct err *e)
+{
+	const struct touched *t = c->touched;
+	int r;
+
+	if (!t || !t->count)
+		return err_say(e, ENODATA, "nobody noted what the machine touched");
+	r = send_part(c, CONTROL_RUNS, 0, c->touched->runs, t->count * sizeof(t->runs[0]));
+	free(c->touched);
+	c->touched = NULL;
+	return r < 0 ? err_set(e, -r, "sending what the machine touched") : 0;
+}
+
+/* A wish; how far it is fulfilled is told with every answer. */
+static int ask_balloon(struct control *c, uint64_t bytes, struct err *e)
+{
+	if (!c->balloon || !vdev_is_active(&c->balloon->dev))
+		return err_say(e, EOPNOTSUPP, "the guest has no driver for its balloon");
+	if (bytes > c->machine->mem.bytes)
+		return err_say(e, EINVAL, "the guest does not have so much memory");
+	if (c->balloon->target != bytes / BALLOON_PAGE)
+		balloon_ask(c->balloon, bytes);
+	c->given = (uint64_t)c->balloon->actual * BALLOON_PAGE;
+	return 0;
+}
+
 static int need_halted(const struct control *c, struct err *e)
 {
 	return c->halted ? 0 : err_say(e, EBUSY, "the machine runs");
@@ -373,6 +423,7 @@ static void serve(struct control *c, const struct control_msg *q)
 	struct err e = { 0 };
 	int r = 0;
 
+	c->given = 0;
 	switch (q->op) {
 	case CONTROL_HALT:
 		r = machine_halt(c->machine, &e);
@@ -391,6 +442,12 @@ static void serve(struct control *c, const struct control_msg *q)
 		break;
 	case CONTROL_SAVED:
 		saved(c);
+		break;
+	case CONTROL_BALLOON:
+		r = ask_balloon(c, q->at, &e);
+		break;
+	case CONTROL_TOUCHED:
+		r = send_touched(c, &e);
 		break;
 	case CONTROL_EVICT:
 		r = need_halted(c, &e);
@@ -444,6 +501,8 @@ void control_done(struct control *c)
 	if (c->file >= 0)
 		close(c->file);
 	free(c->patched);
+	free(c->touched);
 	c->patched = NULL;
+	c->touched = NULL;
 	c->fd = c->pagemap = c->file = -1;
 }

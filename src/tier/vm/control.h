@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "tier/vm/machine.h"
+#include "tier/vm/touched.h"
 
 /*
  * Between ward and its monitor, on a socket of messages (SOCK_SEQPACKET): a request, then any
@@ -22,9 +23,14 @@ enum control_op {
 	CONTROL_SAVED,    /* what was sent is safe: the next difference is from there */
 	CONTROL_EVICT,    /* halted: pages that are its own, DONE; then CONTROL_MAP must come */
 	CONTROL_MAP,      /* with a descriptor: those pages are in this file. Without: leave them */
+	CONTROL_BALLOON, /* the guest should do without @at bytes; DONE's @at: those it has given up
+			  */
+	CONTROL_TOUCHED, /* what a copy had touched when its agent was ready; CONTROL_RUNS follows
+			  */
 	/* Parts, and the end. */
 	CONTROL_STATE,
 	CONTROL_PAGES, /* whole pages for byte @at of the memory file */
+	CONTROL_RUNS,  /* struct touched_run, one after the other */
 	CONTROL_DONE,  /* @code 0 or an errno, then @text says why */
 };
 
@@ -51,6 +57,9 @@ struct control {
 	int file;                /* what a copy's memory lies over, to be read; ours; -1: none */
 	bool copied;             /* it was made over a file */
 	uint64_t *patched;       /* a bit per page that lies over another file since a pause */
+	struct touched *touched; /* ours; NULL: not noted */
+	struct balloon *balloon; /* borrowed; NULL: it has none */
+	uint64_t given;          /* what the next answer says of it */
 	struct watch watch;
 	bool halted;
 };
@@ -60,6 +69,8 @@ void control_open(struct control *c);
 /* Takes @fd and @memory, the file that it was made over, for reading; -1: none. Serves in the
  * device thread of @m from now on. */
 int control_init(struct control *c, struct machine *m, int fd, int memory, struct err *e);
+/* Which pages have been touched by now, to be asked for later. In the device thread. */
+void control_note_touched(struct control *c);
 void control_done(struct control *c);
 
 #endif

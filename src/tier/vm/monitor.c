@@ -44,8 +44,9 @@ enum { FILES_MAX = 512 };
 
 struct monitor {
 	struct vmbox *v;
-	struct order order; /* what machine this is to be */
-	void *state;        /* what it goes on from; NULL: it boots */
+	struct order order;     /* what machine this is to be */
+	void *state;            /* what it goes on from; NULL: it boots */
+	struct touched touched; /* and what of it is needed first, if known */
 	struct trail *trail;
 	struct machine machine;
 	struct disk disk, mount_disks[VM_MOUNTS_MAX];
@@ -103,6 +104,8 @@ static int on_dial(void *arg, uint32_t port)
 	if (box_send_ready(m->channel, -1, -1, &e) < 0)
 		return -ECONNREFUSED;
 	m->ready = true;
+	if (m->order.notes_touched)
+		control_note_touched(&m->control);
 	return take_fd(&m->channel);
 }
 
@@ -367,6 +370,7 @@ static void load_state(struct monitor *m)
 {
 	struct err e = { 0 };
 
+	touched_fetch(&m->touched, &m->machine.mem);
 	must(m, machine_load(&m->machine, m->state, m->order.state_bytes, &e), &e);
 	free(m->state);
 	/* The other ends of its connections are another machine's. */
@@ -424,7 +428,7 @@ static void wait_for_order(struct monitor *m)
 	trail_begin(m->trail, STEP_HANDOVER);
 	if (send(m->channel, waits, sizeof(waits), MSG_NOSIGNAL) != (ssize_t)sizeof(waits))
 		_exit(0);
-	r = order_receive(m->v->control_end, &m->order, &m->state, &e);
+	r = order_receive(m->v->control_end, &m->order, &m->state, &m->touched, &e);
 	if (r == -ENOTCONN)
 		_exit(0); /* ward has gone, or does not need it */
 	must(m, r, &e);
@@ -442,6 +446,7 @@ void monitor_main(struct box *box, int channel)
 	m->trail = (struct trail *)v->box.shared;
 	m->order = v->order;
 	m->state = v->state;
+	m->touched = v->touched;
 	m->channel = channel;
 	m->keeper = v->keeper_end;
 	keep_only(v, channel, m);
@@ -462,6 +467,7 @@ void monitor_main(struct box *box, int channel)
 		control_init(
 			&m->control, &m->machine, v->control_end, m->order.fds[ORDER_MEMORY], &e),
 		&e);
+	m->control.balloon = &m->balloon;
 	if (m->state)
 		load_state(m);
 	else

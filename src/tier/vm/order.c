@@ -58,6 +58,7 @@ int order_fill(struct vmbox *v, struct err *e)
 		o->memory_bytes = v->from.memory_bytes;
 		o->cpus = v->from.cpus;
 		o->state_bytes = v->from.body_bytes;
+		o->touched = v->touched.count;
 		return 0;
 	}
 	o->memory_bytes = plan->limits.memory_bytes / GMEM_PAGE * GMEM_PAGE;
@@ -72,33 +73,57 @@ void order_close(struct order *o)
 			close(take_fd(&o->fds[i]));
 }
 
-/* Sealed by nobody: both ends are ward's. */
-static int memory_of(const void *state, size_t len, int *ret, struct err *e)
+static int put(int fd, const void *data, size_t len, uint64_t to, struct err *e)
 {
-	own_fd int fd = memfd_create("state", MFD_CLOEXEC);
-
-	if (fd < 0)
-		return err_set(e, errno, "a memory file for the machine's state");
 	for (size_t at = 0; at < len;) {
-		ssize_t n = host_pwrite(fd, (const uint8_t *)state + at, len - at, (off_t)at);
+		ssize_t n = host_pwrite(fd, (const uint8_t *)data + at, len - at, (off_t)(to + at));
 
 		if (n <= 0)
 			return err_set(
 				e, n < 0 ? (int)-n : EIO, "writing the machine's state down");
 		at += (size_t)n;
 	}
-	*ret = take_fd(&fd);
 	return 0;
 }
 
-int order_send(const struct vmbox *v, const void *state, struct err *e)
+static int get(int fd, void *data, size_t len, uint64_t from, struct err *e)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = host_pread(fd, (uint8_t *)data + at, len - at, (off_t)(from + at));
+
+		if (n <= 0)
+			return err_set(e, n < 0 ? (int)-n : ENODATA, "reading the machine's state");
+		at += (size_t)n;
+	}
+	return 0;
+}
+
+/* What it goes on from, as a file that is sealed by nobody: both ends are ward's. */
+static int put_state(const struct vmbox *v, int *ret, struct err *e)
+{
+	own_fd int fd = memfd_create("state", MFD_CLOEXEC);
+	const struct order *o = &v->order;
+	int r;
+
+	if (fd < 0)
+		return err_set(e, errno, "a memory file for the machine's state");
+	r = put(fd, v->state, o->state_bytes, 0, e);
+	if (r == 0)
+		r = put(fd, v->touched.runs, o->touched * sizeof(v->touched.runs[0]),
+			o->state_bytes, e);
+	if (r == 0)
+		*ret = take_fd(&fd);
+	return r;
+}
+
+int order_send(const struct vmbox *v, struct err *e)
 {
 	struct order o = v->order;
 	int fds[ORDER_FDS];
 	own_fd int body = -1;
 	unsigned count = 0;
 	ssize_t n;
-	int r = o.state_bytes ? memory_of(state, o.state_bytes, &body, e) : 0;
+	int r = o.state_bytes ? put_state(v, &body, e) : 0;
 
 	if (r < 0)
 		return r;
@@ -110,29 +135,31 @@ int order_send(const struct vmbox *v, const void *state, struct err *e)
 	return n < 0 ? err_set(e, (int)-n, "giving the waiting monitor its order") : 0;
 }
 
-static int read_state(int fd, uint64_t len, void **ret, struct err *e)
+static int get_state(const struct order *o, void **ret, struct touched *ret_touched, struct err *e)
 {
+	int fd = o->fds[ORDER_STATE], r;
 	own_mem uint8_t *state = NULL;
 
-	if (!len)
+	if (!o->state_bytes)
 		return 0;
-	if (len > CONTROL_STATE_MAX || fd < 0)
+	if (o->state_bytes > CONTROL_STATE_MAX || o->touched > TOUCHED_RUNS_MAX || fd < 0)
 		return err_say(e, EPROTO, "an order without the state that it speaks of");
-	state = malloc(len);
+	state = malloc(o->state_bytes);
 	if (!state)
 		return err_set(e, ENOMEM, "the machine's state");
-	for (size_t at = 0; at < len;) {
-		ssize_t n = host_pread(fd, state + at, len - at, (off_t)at);
-
-		if (n <= 0)
-			return err_set(e, n < 0 ? (int)-n : ENODATA, "reading the machine's state");
-		at += (size_t)n;
-	}
+	r = get(fd, state, o->state_bytes, 0, e);
+	if (r == 0)
+		r = get(fd, ret_touched->runs, o->touched * sizeof(ret_touched->runs[0]),
+			o->state_bytes, e);
+	if (r < 0)
+		return r;
+	ret_touched->count = o->touched;
 	*ret = take_ptr(&state);
 	return 0;
 }
 
-int order_receive(int control, struct order *ret, void **ret_state, struct err *e)
+int order_receive(int control, struct order *ret, void **ret_state, struct touched *ret_touched,
+	struct err *e)
 {
 	int fds[ORDER_FDS], r;
 	unsigned count = 0, at = 0;
@@ -154,7 +181,7 @@ int order_receive(int control, struct order *ret, void **ret_state, struct err *
 	if (at != count)
 		return err_say(e, EPROTO, "an order with other descriptors than it says");
 	*ret_state = NULL;
-	r = read_state(ret->fds[ORDER_STATE], ret->state_bytes, ret_state, e);
+	r = get_state(ret, ret_state, ret_touched, e);
 	if (ret->fds[ORDER_STATE] >= 0)
 		close(take_fd(&ret->fds[ORDER_STATE]));
 	return r;

@@ -27,7 +27,14 @@
 #include "tier/vm/control.h"
 #include "tier/vm/vm.h"
 
-enum { NEWS_MS = 15000, HOLD_MS = 10000, TURN_MS = 20 };
+enum {
+	NEWS_MS = 15000,
+	HOLD_MS = 10000,
+	BALLOON_MS = 5000, /* without any page */
+	BALLOON_MAX_MS = 60000,
+	TURN_MS = 20,
+	BALLOON_SLACK = 1 << 20, /* a guest that is so near has done what it can */
+};
 
 /* What the caller does while it waits. */
 struct meanwhile {
@@ -41,7 +48,9 @@ struct sink {
 	uint8_t *state; /* CONTROL_STATE; ours */
 	size_t state_len;
 	bool wants_state;
-	int failed; /* the first error of writing; 0: none */
+	struct touched *touched; /* CONTROL_RUNS; borrowed; NULL: none are expected */
+	uint64_t said;           /* DONE's @at */
+	int failed;              /* the first error of writing; 0: none */
 };
 
 static uint64_t memory_of(const struct vmbox *v)
@@ -211,6 +220,14 @@ static int take_part(struct vmbox *v, struct sink *s, const struct control_msg *
 		write_pages(s, data, len, head->at);
 		return 0;
 	}
+	if (head->op == CONTROL_RUNS) {
+		if (!s || !s->touched || head->at || len % sizeof(s->touched->runs[0]) ||
+			len > sizeof(s->touched->runs))
+			return lose(v, e);
+		memcpy(s->touched->runs, data, len);
+		s->touched->count = (uint32_t)(len / sizeof(s->touched->runs[0]));
+		return 0;
+	}
 	if (head->op != CONTROL_STATE || !s || !s->wants_state || head->at != s->state_len ||
 		len > CONTROL_STATE_MAX - s->state_len)
 		return lose(v, e);
@@ -255,6 +272,8 @@ static int ask_monitor(struct vmbox *v, const struct control_msg *q, int fd, str
 			r = lose(v, e);
 		} else if (msg->head.op == CONTROL_DONE) {
 			msg->head.text[sizeof(msg->head.text) - 1] = '\0';
+			if (s)
+				s->said = msg->head.at;
 			if (msg->head.code)
 				r = err_say(e,
 					msg->head.code > 0 && msg->head.code < 4096 ? msg->head.code
@@ -277,6 +296,70 @@ static int ask_monitor(struct vmbox *v, const struct control_msg *q, int fd, str
 static int tell_monitor(struct vmbox *v, enum control_op op, struct err *e)
 {
 	return ask_monitor(v, &(struct control_msg){ .op = op }, -1, NULL, NULL, e);
+}
+
+int steer_note_touched(struct vmbox *v, struct err *e)
+{
+	own_mem struct touched *t = calloc(1, sizeof(*t));
+	struct sink s = { .memory = -1, .touched = t };
+	int r = t ? 0 : err_set(e, ENOMEM, "which pages a copy needs first");
+
+	if (r == 0)
+		r = ask_monitor(v, &(struct control_msg){ .op = CONTROL_TOUCHED }, -1, &s, NULL, e);
+	if (r == 0 && !touched_is_sound(t, v->from.memory_bytes))
+		r = err_say(e, EPROTO, "what the machine touched makes no sense, or is too much");
+	return r < 0 ? r : touched_write(v->box.plan->from->state, &v->from, t, e);
+}
+
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+static int ask_balloon(struct vmbox *v, uint64_t bytes, uint64_t *ret_given, struct err *e)
+{
+	struct sink s = { .memory = -1 };
+	struct control_msg q = { .op = CONTROL_BALLOON, .at = bytes };
+	int r = ask_monitor(v, &q, -1, &s, NULL, e);
+
+	*ret_given = s.said;
+	return r;
+}
+
+/* As long as the guest gives more, and no longer than one can wait here. */
+static int wait_balloon(struct vmbox *v, uint64_t want, struct err *e)
+{
+	uint64_t begun = clock_ns(), moved = begun, most = 0, given = 0;
+	int r = ask_balloon(v, want, &given, e);
+
+	while (r == 0 && given + BALLOON_SLACK < want) {
+		uint64_t now = clock_ns();
+
+		if (given > most)
+			moved = now;
+		most = given > most ? given : most;
+		if (now - moved > BALLOON_MS * 1000000ull ||
+			now - begun > BALLOON_MAX_MS * 1000000ull)
+			return err_say(e, EBUSY,
+				"the guest gives up %llu MiB and not the %llu asked for",
+				(unsigned long long)given >> 20, (unsigned long long)want >> 20);
+		poll(NULL, 0, TURN_MS);
+		r = ask_balloon(v, want, &given, e);
+	}
+	return r;
+}
+
+int steer_memory(struct vmbox *v, uint64_t limit, struct err *e)
+{
+	uint64_t all = memory_of(v), want = limit < all ? all - limit : 0, unused;
+	int r;
+
+	if (v->paused)
+		return err_say(e, EBUSY, "a paused machine gives nothing up: resume it first");
+	/* What the guest says is for the waiting; the wall is the cgroup. */
+	r = wait_balloon(v, want, e);
+	if (r == 0)
+		v->ballooned = want;
+	else if (r == -EBUSY)
+		ask_balloon(v, v->ballooned, &unused, NULL);
+	return r;
 }
 
 /* --- Pause ------------------------------------------------------------------------------------ */

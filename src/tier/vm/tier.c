@@ -125,6 +125,10 @@ static int read_snapshot(struct vmbox *v, struct err *e)
 			"the snapshot has %llu MiB of memory, and a copy cannot have another size",
 			(unsigned long long)(v->from.memory_bytes >> 20));
 	v->outer.limits.memory_bytes = v->from.memory_bytes + VM_MONITOR_MEMORY;
+	/* Who gave us a file that we may write wants it noted there. */
+	if (!touched_read(v->box.plan->from->state, &v->from, &v->touched))
+		v->order.notes_touched =
+			(fcntl(v->box.plan->from->state, F_GETFL) & O_ACCMODE) == O_RDWR;
 	return open_memory(v, e);
 }
 
@@ -283,7 +287,7 @@ static int vm_start(struct box *box, struct trail *trail, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(trail, STEP_CLONE);
-	r = box->plan->ahead ? order_send(v, v->state, e) : clone_monitor(v, e);
+	r = box->plan->ahead ? order_send(v, e) : clone_monitor(v, e);
 	if (r < 0 || box->plan->waits)
 		return r;
 	v->waits = false;
@@ -336,16 +340,41 @@ static int vm_snapshot(struct box *box, const struct snap *into, unsigned flags,
 
 static int vm_set_limits(struct box *box, const struct plan_limits *limits, struct err *e)
 {
-	if (limits->memory_bytes || limits->pids)
+	struct vmbox *v = vm_of(box);
+	struct plan_limits outer = *limits;
+	uint64_t now = v->outer.limits.memory_bytes;
+	int r = 0;
+
+	if (limits->pids)
 		return err_say(e, EOPNOTSUPP,
-			"a running machine's memory and process limits cannot change; its cpus "
-			"can");
-	return cgroup_set_limits(&vm_of(box)->cg, limits, e);
+			"a running machine's process limit cannot change; its memory and cpus can");
+	if (limits->memory_bytes > v->order.memory_bytes)
+		return err_say(e, EOPNOTSUPP,
+			"the machine has %llu MiB of memory, and cannot get more while it runs",
+			(unsigned long long)v->order.memory_bytes >> 20);
+	outer.memory_bytes += limits->memory_bytes ? VM_MONITOR_MEMORY : 0;
+	/* Less: the guest gives it up before the wall moves. More: the other way round. */
+	if (outer.memory_bytes && outer.memory_bytes < now)
+		r = steer_memory(v, limits->memory_bytes, e);
+	if (r == 0)
+		r = cgroup_set_limits(&v->cg, &outer, e);
+	if (r == 0 && outer.memory_bytes > now)
+		r = steer_memory(v, limits->memory_bytes, e);
+	if (r == 0 && outer.memory_bytes)
+		v->outer.limits.memory_bytes = outer.memory_bytes;
+	return r;
 }
 
 static void vm_usage_now(struct box *box, struct usage_now *usage)
 {
-	cgroup_usage_now(&vm_of(box)->cg, usage);
+	struct vmbox *v = vm_of(box);
+	struct err ignored = { 0 };
+
+	/* The first time that somebody looks, when it has long been ready. A hint, no more. */
+	if (v->order.notes_touched)
+		steer_note_touched(v, &ignored);
+	v->order.notes_touched = false;
+	cgroup_usage_now(&v->cg, usage);
 }
 
 const struct tier_ops tier_vm = {

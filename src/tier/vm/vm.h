@@ -11,6 +11,7 @@
 #include "tier/tier_impl.h"
 #include "tier/vm/cputemplate.h"
 #include "tier/vm/snapfile.h"
+#include "tier/vm/touched.h"
 
 enum {
 	VM_AGENT_PORT = 1024, /* of the host, where the guest's agent calls */
@@ -41,6 +42,9 @@ enum order_fd {
 struct order {
 	uint64_t memory_bytes, io_rate[2], net_rate[2], boot_ms;
 	uint64_t state_bytes; /* 0: it boots */
+	uint32_t
+		touched; /* runs of pages that it needs first, if known; they come with the state */
+	bool notes_touched; /* they are not known yet: find out */
 	uint32_t cpus;
 	enum cpu_template cpu;
 	bool plain_fpu; /* the kernel's own template says so */
@@ -68,6 +72,7 @@ struct vmbox {
 	int control; /* to the monitor: control.h; -1: none */
 	int keeper;  /* to the agent, through the monitor: proto/keeper.h; -1: none */
 	int control_end, keeper_end; /* the monitor's ends of both, while it is being made */
+	uint64_t ballooned;          /* bytes that the guest was asked for, and gave up */
 	uint32_t holds;              /* number of the last KEEPER_HOLD */
 	struct plan outer;           /* the plan with the monitor's own needs added to its limits */
 	int kvm;                     /* -1: not open (any more) */
@@ -79,6 +84,7 @@ struct vmbox {
 	/* Of a plan that goes on from a snapshot: what its state file says, checked. */
 	struct snap_head from;
 	void *state; /* from.body_bytes of them; NULL: it starts */
+	struct touched touched;
 };
 
 /* kernel.c: the guest's kernel and what it needs to find its root, in folder @dir. */
@@ -132,17 +138,22 @@ int steer_pause(struct vmbox *v, void (*meanwhile)(void *arg), void *arg, struct
 int steer_resume(struct vmbox *v, struct err *e);
 int steer_snapshot(struct vmbox *v, const struct snap *into, unsigned flags,
 	void (*meanwhile)(void *arg), void *arg, struct err *e);
+/* The guest does with @limit bytes of its memory from now on. -EBUSY: it does not. */
+int steer_memory(struct vmbox *v, uint64_t limit, struct err *e);
+/* Which pages it needed first, into the state file that it goes on from. */
+int steer_note_touched(struct vmbox *v, struct err *e);
 /* The first words for a copy: who it is. */
 int steer_renew(struct vmbox *v, struct err *e);
 
 /* order.c: the plan as an order, its descriptors apart. */
 int order_fill(struct vmbox *v, struct err *e);
 void order_close(struct order *o);
-/* To a monitor that waits; @state: order.state_bytes of them. */
-int order_send(const struct vmbox *v, const void *state, struct err *e);
+/* To a monitor that waits, with what it goes on from. */
+int order_send(const struct vmbox *v, struct err *e);
 /* Waits for one; the monitor's side. @ret_state, of what it goes on from, is the caller's, or NULL.
  * -ENOTCONN: nobody will send one any more. */
-int order_receive(int control, struct order *ret, void **ret_state, struct err *e);
+int order_receive(int control, struct order *ret, void **ret_state, struct touched *ret_touched,
+	struct err *e);
 
 /* monitor.c: the first process; never returns. */
 void monitor_main(struct box *box, int channel) __attribute__((noreturn));

@@ -15,7 +15,6 @@
 
 enum { QUEUE_INFLATE, QUEUE_DEFLATE, QUEUE_REPORT, QUEUES };
 
-#define F_DEFLATE_ON_OOM (1ull << 2)
 #define F_REPORTING (1ull << 5)
 
 static void release(struct balloon *b, gpa_t at, uint64_t len)
@@ -141,8 +140,9 @@ static const struct vdev_ops balloon_ops = {
 void balloon_init(struct balloon *b, struct gmem *mem, void (*raise)(void *arg), void *arg)
 {
 	memset(b, 0, sizeof(*b));
-	vdev_init(&b->dev, &balloon_ops, F_DEFLATE_ON_OOM | F_REPORTING | VDEV_F_EVENT_IDX, mem,
-		raise, arg);
+	/* Not DEFLATE_ON_OOM: what was given up is behind a wall, and a guest that took it back by
+	 * itself would run into that; its own killer takes one process instead. */
+	vdev_init(&b->dev, &balloon_ops, F_REPORTING | VDEV_F_EVENT_IDX, mem, raise, arg);
 	/* All of it can be free. */
 	b->dev.queues[QUEUE_REPORT].bytes_max = mem->bytes;
 }
