@@ -73,7 +73,7 @@ programs: build             ## real programs in the kernel tier beside native, t
 	@tools/setup programs
 	@WARD=$(CURDIR)/build/ward $(PYTHON) -m pytest -q tests/programs
 
-bench-vm: build             ## only the vm tier's monitor beside QEMU's microvm, in an emulated machine (BENCH_VM_ROUNDS)
+bench-vm: build             ## only the vm tier's monitor beside QEMU's microvm, in an emulated machine (BENCH_VM_ROUNDS, _WORKS)
 	@tools/setup rig
 	@$(PYTHON) tests/bench/vm.py build
 

@@ -6,7 +6,7 @@ runs, each and in all, from one that waits (`ward sup --ahead`) and with all mad
 tests/e2e/vmcalls.py fails. Then the rig. Both boot the same kernel with the same initramfs, in turns, in one run of an emulated computer with real
 KVM: from exec until the guest resets itself; then the disk is read and the network is used both ways.
 Times there are not those of hardware: what is printed for reading is the ratio. Exits of a boot are exact;
-more than EXITS_MAX fails. BENCH_VM_ROUNDS boots of each (5).
+more than EXITS_MAX fails. BENCH_VM_ROUNDS boots of each (5), BENCH_VM_WORKS rounds of the rest (3).
 """
 import importlib.util
 import os
