@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -33,7 +34,7 @@ struct proc_node {
 };
 
 static const struct inode_ops proc_ops, proc_link_ops, proc_magic_ops;
-static const struct file_ops proc_text_ops, proc_dir_ops;
+static const struct file_ops proc_text_ops, proc_mounts_ops, proc_dir_ops;
 
 static const struct proc_entry root_entry = {
 	.name = "", .mode = S_IFDIR | 0555, .kind = PROC_TABLE
@@ -242,7 +243,8 @@ static int open_text(struct inode *i, struct file *f, struct task *t)
 		return -ENOMEM;
 	}
 	f->priv = b;
-	f->ops = &proc_text_ops;
+	f->ops = e->mounts ? &proc_mounts_ops : &proc_text_ops;
+	f->version = f->k->vfs->mount_changes;
 	return 0;
 }
 
@@ -317,6 +319,25 @@ static const struct file_ops proc_text_ops = {
 	.name = "proc",
 	.read = text_read,
 	.write = text_write,
+	.release = text_release,
+};
+
+/* Readable always; a change since it was opened, or asked last, is told once. */
+static unsigned mounts_poll(struct file *f, struct poll_reg *reg)
+{
+	struct vfs_state *v = f->k->vfs;
+	bool news = f->version != v->mount_changes;
+
+	poll_wait(reg, &v->mount_wait);
+	f->version = v->mount_changes;
+	return POLLIN | POLLRDNORM | (news ? POLLERR | POLLPRI : 0);
+}
+
+static const struct file_ops proc_mounts_ops = {
+	.name = "proc",
+	.read = text_read,
+	.write = text_write,
+	.poll = mounts_poll,
 	.release = text_release,
 };
 

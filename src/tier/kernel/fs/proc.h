@@ -43,6 +43,7 @@ struct proc_entry {
 	const struct proc_entry *entries;
 	unsigned count;
 	bool private; /* for who may look into the process only */
+	bool mounts;  /* who polls it hears of mounts */
 };
 
 struct super *proc_create(struct kernel *k); /* NULL: no memory */

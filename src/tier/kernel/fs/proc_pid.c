@@ -550,8 +550,8 @@ static const struct proc_entry ns_entries[] = {
 		REG("environ", 0400, .show = show_environ, .private = true),                       \
 		REG("comm", 0644, .show = show_comm, .write = write_comm),                         \
 		REG("limits", 0444, .show = show_limits),                                          \
-		REG("mounts", 0444, .show = proc_show_mounts),                                     \
-		REG("mountinfo", 0444, .show = show_mountinfo),                                    \
+		REG("mounts", 0444, .show = proc_show_mounts, .mounts = true),                     \
+		REG("mountinfo", 0444, .show = show_mountinfo, .mounts = true),                    \
 		REG("cgroup", 0444, .text = "0::/\n"),                                             \
 		REG("oom_score_adj", 0644, .show = show_oom_adj, .write = write_oom_adj),          \
 		REG("oom_score", 0444, .text = "0\n"),                                             \

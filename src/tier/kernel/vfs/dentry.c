@@ -8,6 +8,7 @@
  */
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -413,10 +414,17 @@ void mount_left(struct mount *m, struct dentry *point)
 	mount_unref(m);
 }
 
+static void mounts_changed(struct vfs_state *v)
+{
+	v->mount_changes++;
+	wait_wake(&v->mount_wait, POLLERR | POLLPRI);
+}
+
 static void take_out(struct mount *m)
 {
 	struct dentry *point = m->point;
 
+	mounts_changed(m->sb->k->vfs);
 	m->parent = NULL;
 	m->point = NULL;
 	mount_left(m, point);
@@ -496,6 +504,7 @@ void mount_attach(struct mount *m, const struct path *at)
 	while (*from)
 		from = &(*from)->next;
 	*from = m;
+	mounts_changed(m->sb->k->vfs);
 }
 
 bool mount_is_below(const struct mount *m, const struct mount *above)

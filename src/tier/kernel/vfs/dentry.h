@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tier/kernel/task/wait.h"
 #include "tier/kernel/vfs/inode.h"
 
 /*
@@ -112,6 +113,8 @@ struct vfs_state {
 	uint64_t last_dev;
 	struct mount *mounts;
 	unsigned mount_count;
+	uint64_t mount_changes; /* how often what is mounted where has changed: /proc/PID/mounts */
+	struct wait_queue mount_wait;
 	struct super *supers;
 	struct tree_state *tree; /* fs/: shared by all tree file systems */
 	uint32_t rename_cookie;

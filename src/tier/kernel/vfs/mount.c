@@ -20,6 +20,7 @@
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/sysfs.h"
 #include "tier/kernel/fs/tree.h"
+#include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -273,6 +274,7 @@ void vfs_done(struct kernel *k)
 
 	if (!v)
 		return;
+	wait_flush(&v->mount_wait);
 	loops_done(k);
 	guest_mounts_done(v);
 	super_unref(v->memfds);

@@ -771,6 +771,30 @@ static void test_walk(void **state)
 	walk_done(&first);
 }
 
+/* Who waits on the list of mounts hears of each change, once. */
+static void test_mounts_are_polled(void **state)
+{
+	struct {
+		int32_t fd;
+		int16_t events, revents;
+	} * p;
+	int fd;
+
+	start(NULL, 0, NULL, 0);
+	fd = open_at("/proc/self/mounts", O_RDONLY);
+	assert_true(fd >= 0);
+	p = fake_ptr(g, out);
+	*p = (typeof(*p)){ .fd = fd, .events = 2 /* POLLPRI */ };
+	assert_int_equal(CALL(poll, out.v, 1, 0), 0);
+	assert_int_equal(CALL(mount, P("none"), P2("/tmp"), P3("tmpfs"), 0, 0), 0);
+	assert_int_equal(CALL(poll, out.v, 1, 0), 1);
+	assert_int_equal(p->revents, 2 | 8);
+	assert_int_equal(CALL(poll, out.v, 1, 0), 0);
+	assert_int_equal(CALL(umount2, P("/tmp"), 0), 0);
+	assert_int_equal(CALL(poll, out.v, 1, 0), 1);
+	stop();
+}
+
 /* Calls that came to Linux lately, so that a host may not have them to compare with. */
 static void test_newest_calls(void **state)
 {
@@ -847,6 +871,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_guest_mounts, begin, end),
 		cmocka_unit_test_setup_teardown(test_leases, begin, end),
 		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
+		cmocka_unit_test_setup_teardown(test_mounts_are_polled, begin, end),
 		cmocka_unit_test_setup_teardown(test_newest_calls, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
