@@ -44,6 +44,14 @@ static const struct {
 	{ "key", "create ls revoke" },
 	{ "pool", "set rm ls" },
 	{ "why", "ID" },
+	{ "exec", "ID" },
+	{ "logs", "ID" },
+	{ "pause", "ID" },
+	{ "resume", "ID" },
+	{ "kill", "ID" },
+	{ "fork", "ID" },
+	{ "snapshot", "ls rm" },
+	{ "kernel", "use build ls rm" },
 	{ "completion", "bash zsh fish" },
 };
 

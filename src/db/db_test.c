@@ -530,6 +530,45 @@ static void migrates_step_by_step(void **state)
 	assert_int_equal(db_migrate(f->db, good, 2, &e), -EPROTONOSUPPORT);
 }
 
+static int one_number(struct db *db, const char *sql)
+{
+	sqlite3_stmt *s;
+	int n;
+
+	assert_int_equal(sqlite3_prepare_v2(db->h, sql, -1, &s, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(s), SQLITE_ROW);
+	n = sqlite3_column_int(s, 0);
+	sqlite3_finalize(s);
+	return n;
+}
+
+/* The journal of a file that ward made when its numbers were kept in a table of their own. */
+static void keeps_an_old_journal(void **state)
+{
+	struct fixture *f = *state;
+	struct db_step step = { .id = "abc", .from = 0, .to = 0, .reason = "new" };
+	char text[160];
+	sqlite3 *h;
+
+	db_close(f->db);
+	assert_int_equal(str_fmt(text, sizeof(text), "%s/ward.db", f->dir), 0);
+	assert_int_equal(unlink(text), 0);
+	assert_int_equal(sqlite3_open(text, &h), SQLITE_OK);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(
+			sqlite3_exec(h, db_migrations[i].sql, NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(h,
+				 "INSERT INTO journal VALUES(7, 'abc', 1, 0, 2, 'old', NULL);"
+				 "PRAGMA user_version = 2",
+				 NULL, NULL, NULL),
+		SQLITE_OK);
+	sqlite3_close(h);
+	f->db = open_db(f, DB_DAEMON);
+	assert_int_equal(db_box_step(f->db, &step, NULL), 0);
+	assert_int_equal(one_number(f->db, "SELECT count(*) FROM journal WHERE id = 'abc'"), 2);
+	assert_int_equal(one_number(f->db, "SELECT max(seq) FROM journal"), 8);
+}
+
 /* True in another process: this one's own locks do not stand in its way. */
 static bool is_locked(const char *path)
 {
@@ -608,6 +647,7 @@ int main(void)
 		TEST(survives_a_kill),
 		TEST(refuses_what_is_not_ours),
 		TEST(migrates_step_by_step),
+		TEST(keeps_an_old_journal),
 		TEST(checkpoints_on_demand),
 		TEST(keeps_its_locks),
 	};

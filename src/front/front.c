@@ -130,6 +130,7 @@ static bool read_rpc_head(struct call *c)
 	const char *timeout = wire_header(c->q, "Connect-Timeout-Ms");
 
 	c->style = STYLE_RPC;
+	c->stream = c->route->body == BODY_STREAM; /* its errors, too, come in an envelope */
 	c->keepalive_ms = keepalive_of(c->q);
 	if (timeout && parse_u64(timeout, 0, UINT64_MAX / 2, &c->timeout_ms) < 0) {
 		call_fail_rpc(c, RPC_INVALID_ARGUMENT, "Connect-Timeout-Ms is no number");
@@ -147,7 +148,6 @@ static bool read_rpc_head(struct call *c)
 		call_fail_rpc(c, RPC_UNIMPLEMENTED, "compressed messages are not accepted");
 		return false;
 	}
-	c->stream = c->route->body == BODY_STREAM;
 	return true;
 }
 
@@ -188,12 +188,32 @@ static const enum call_style styles[] = {
 	[PLANE_PORT] = STYLE_PLANE,
 };
 
+/* 405, and which methods there are. */
+static void fail_method(struct call *c, enum plane plane, char *room)
+{
+	static const struct {
+		enum wire_method method;
+		const char *name;
+	} methods[] = { { WIRE_GET, "GET, HEAD" }, { WIRE_POST, "POST" }, { WIRE_PUT, "PUT" },
+		{ WIRE_PATCH, "PATCH" }, { WIRE_DELETE, "DELETE" } };
+	own_buf struct buf b = { 0 };
+	const struct route *r;
+
+	buf_init(&b, 64);
+	for (size_t i = 0; i < ARRAY_LEN(methods); i++)
+		if (route_find(plane, methods[i].method, wire_path_raw(c->q), room, ROUTE_ROOM,
+			    c->args, CALL_ARGS_MAX, &r) == ROUTE_OK)
+			buf_add_fmt(&b, "%s%s", b.len ? ", " : "", methods[i].name);
+	wire_reply_header(c->q, "Allow", b.data ? b.data : "");
+	call_fail(c, 405, "this path does not take %s", wire_method_name(c->q));
+}
+
 static void dispatch(struct call *c, enum plane plane)
 {
 	static const struct route port = { PLANE_PORT, WIRE_GET, "", port_proxy, AUTH_TRAFFIC,
 		BODY_OWN, false };
 	enum route_found found = ROUTE_OK;
-	char *room;
+	char *room = NULL;
 
 	c->style = styles[plane];
 	c->front->requests[plane]++;
@@ -212,7 +232,7 @@ static void dispatch(struct call *c, enum plane plane)
 	if (found == ROUTE_NO_PATH)
 		call_fail(c, 404, "there is nothing at this path");
 	else if (found == ROUTE_NO_METHOD)
-		call_fail(c, 405, "this path does not take %s", wire_method_name(c->q));
+		fail_method(c, plane, room);
 	else if (auth_check(c))
 		serve(c);
 }

@@ -288,6 +288,8 @@ static int write_step(
 		sandbox_row(sb, &row);
 		r = sb->also(db, &row, &e);
 	}
+	if (r == 0 && sb->end)
+		r = db_end_insert(db, sb->end, &e);
 	if (r == 0)
 		r = db_box_step(db, &step, &e);
 	if (r == 0)
@@ -295,6 +297,8 @@ static int write_step(
 	else
 		db_rollback(db);
 	sb->also = NULL;
+	if (r == 0)
+		sb->end = NULL;
 	hub_point(sb->hub, "journaled");
 	if (r == 0)
 		return 0;

@@ -96,7 +96,8 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 {
 	struct flight_record *r = calloc(1, sizeof(*r));
 	struct hub *hub = sb->hub;
-	bool failed, written = false;
+	struct db_end end;
+	bool failed;
 
 	if (!r)
 		abort();
@@ -104,8 +105,6 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 		fill_seen(sb, cause, detail, r);
 	failed = str_eq(r->cause, "setup-failed") || str_eq(r->cause, "supervisor-lost") ||
 		 str_eq(r->cause, "protocol-error");
-	/* One transaction would be nicer; an end without its step is found after a restart. */
-	written = write_end(hub, sb->id, r) == 0;
 	if (sb->begun_ns) {
 		hub->creating -= hub->creating > 0;
 		hub->n.create_failed++;
@@ -114,12 +113,16 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 	if (sb->pool)
 		pool_lost(sb);
 	say_end(sb, r, failed);
+	end = end_of(sb->id, r);
+	sb->end = &end;
 	sandbox_move(sb, failed ? HUB_FAILED : HUB_STOPPED, NULL, "%s%s%s", r->cause,
 		r->detail[0] ? ": " : "", r->detail);
 	hub->audit_lines++; /* its supervisor's own */
 	tenant_release(sb);
-	if (written)
+	/* Not together with its step: perhaps alone. A restart puts the row right. */
+	if (!sb->end || write_end(hub, sb->id, r) == 0)
 		remove_record(hub, sb->id);
+	sb->end = NULL;
 	flight_done(r);
 	free(r);
 	pool_tend(hub);

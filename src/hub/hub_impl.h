@@ -130,8 +130,9 @@ struct sandbox {
 	struct call_list waiting;
 	/* What else is written with the next step, in the same transaction. */
 	int (*also)(struct db *db, const struct db_box *row, struct err *e);
-	struct hub_fail trouble; /* why the last move did not come about */
-	struct loop_timer late;  /* a while after the deadline: the supervisor should have acted */
+	const struct db_end *end; /* the same; NULL when it is in the database */
+	struct hub_fail trouble;  /* why the last move did not come about */
+	struct loop_timer late;   /* a while after the deadline: the supervisor should have acted */
 
 	struct hub_sample *samples; /* a ring of HUB_SAMPLES_KEPT; NULL before the first */
 	unsigned sample_at, sample_count;

@@ -248,11 +248,10 @@ static bool weight_is_positive(const char *p, const char *end)
 	return false;
 }
 
-bool http_accepts(const char *accept_encoding, const char *coding)
+static bool is_accepted(const char *list, const char *coding, bool any)
 {
-	const char *list = accept_encoding, *word;
+	const char *word;
 	size_t len, want = strlen(coding);
-	bool any = false;
 
 	while (list && h1_list_next(&list, &word, &len)) {
 		size_t n = strcspn(word, "; \t,");
@@ -264,4 +263,14 @@ bool http_accepts(const char *accept_encoding, const char *coding)
 			any = weight_is_positive(word, word + len);
 	}
 	return any;
+}
+
+bool http_accepts(const char *accept_encoding, const char *coding)
+{
+	return is_accepted(accept_encoding, coding, false);
+}
+
+bool http_accepts_plain(const char *accept_encoding)
+{
+	return is_accepted(accept_encoding, "identity", true);
 }

@@ -42,5 +42,7 @@ int http_range(const char *value, uint64_t size, uint64_t *ret_from, uint64_t *r
 
 /* Does an Accept-Encoding value (NULL: no header) allow @coding, with a weight above 0? */
 bool http_accepts(const char *accept_encoding, const char *coding);
+/* Does it allow the bytes as they are? Yes, unless it says no. */
+bool http_accepts_plain(const char *accept_encoding);
 
 #endif

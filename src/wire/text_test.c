@@ -280,6 +280,11 @@ static void codings(void **state)
 	assert_false(http_accepts("gzip; q=0.000, *", "gzip"));
 	assert_false(http_accepts("*;q=0", "gzip"));
 	assert_false(http_accepts("xgzip, gzipx", "gzip"));
+	assert_true(http_accepts_plain(NULL));
+	assert_true(http_accepts_plain("br"));
+	assert_true(http_accepts_plain("*;q=0, identity"));
+	assert_false(http_accepts_plain("identity;q=0"));
+	assert_false(http_accepts_plain("gzip, *;q=0"));
 }
 
 int main(void)

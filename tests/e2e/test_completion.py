@@ -46,7 +46,9 @@ def test_the_table_and_the_help_agree(ward):
 
 
 @pytest.mark.parametrize("words, want", [
-    (("run", "--tier", ""), {"auto", "workspace", "container"}),
+    (("run", "--tier", ""), {"auto", "workspace", "container", "kernel", "vm"}),
+    (("snapshot", ""), {"ls", "rm"}),
+    (("kill", ""), set()),
     (("run", "--net", "l"), {"loopback"}),
     (("run", "--code", "t"), {"trusted"}),
     (("--state-dir", "/x", "completion", ""), set(SHELLS)),

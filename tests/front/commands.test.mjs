@@ -196,6 +196,13 @@ test('connect after the end still tells the exit', async () => {
   assert.equal(error.exitCode, 3)
 })
 
+test('a time limit that is none is refused in the stream', async () => {
+  const headers = { ...toPort(box.it, 49983), 'X-Access-Token': box.it.envdAccessToken, 'Content-Type': 'application/connect+json', 'Connect-Timeout-Ms': 'soon' }
+  const answer = await raw('POST', '/process.Process/Start', { headers, body: envelope({ process: { cmd: '/bin/true' } }) })
+  assert.equal(answer.status, 200)
+  assert.equal(envelopes(answer.body).at(-1).message.error.code, 'invalid_argument')
+})
+
 test('connect to nothing', async () => {
   await assert.rejects(box.it.commands.connect(999999), NotFoundError)
 })

@@ -89,6 +89,18 @@ test('ranges', async () => {
   assert.equal((await raw('GET', '/files?path=range.txt', { headers: { ...headers, Range: 'bytes=20-' } })).status, 416)
 })
 
+test('what a client does not take is not sent', async () => {
+  await files().write('coded', 'x'.repeat(1000))
+  const headers = { ...toPort(box.it, 49983), 'X-Access-Token': box.it.envdAccessToken }
+  const get = (more) => raw('GET', '/files?path=coded', { headers: { ...headers, ...more } })
+  for (const accept of ['identity;q=0', '*;q=0', 'br, *;q=0']) assert.equal((await get({ 'Accept-Encoding': accept })).status, 406, accept)
+  assert.equal((await get({ 'Accept-Encoding': 'identity;q=0, gzip, deflate' })).headers['content-encoding'], 'gzip')
+  const beyond = await get({ Range: 'bytes=5000-6000' })
+  assert.deepEqual([beyond.status, beyond.headers['content-range']], [416, 'bytes */1000'])
+  const wrong = await raw('DELETE', '/files?path=coded', { headers })
+  assert.deepEqual([wrong.status, wrong.headers.allow], [405, 'GET, HEAD, POST'])
+})
+
 test('several files at once', async () => {
   const written = await files().writeFiles([{ path: 'many/1.txt', data: 'one' }, { path: '/tmp/many 2 "x".txt', data: 'two' }, { path: 'many/ü.txt', data: 'drei' }])
   assert.deepEqual(written.map((w) => w.path), ['/home/user/many/1.txt', '/tmp/many 2 "x".txt', '/home/user/many/ü.txt'])

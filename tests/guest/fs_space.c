@@ -2,6 +2,7 @@
 /* fallocate, copy_file_range, sendfile, memfd_create and its seals, sync, advice. */
 #include <linux/falloc.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 
 #include "guest.h"
@@ -175,4 +176,26 @@ CASE(sync_and_advice)
 	say("readahead of a pipe", readahead(p[0], 0, 100));
 	say("range", sync_file_range(fd, 0, 0, 2));
 	say("range, bad flags", sync_file_range(fd, 0, 0, 99));
+}
+
+static volatile int too_large;
+
+static void on_xfsz(int sig)
+{
+	too_large++;
+}
+
+CASE(a_limit_of_size)
+{
+	struct rlimit l = { 1000, RLIM_INFINITY };
+	int fd = need_fd("f", open("f", O_RDWR | O_CREAT, 0600));
+
+	signal(SIGXFSZ, on_xfsz);
+	need("setrlimit", setrlimit(RLIMIT_FSIZE, &l));
+	say_n("write across it", pwrite(fd, "ab", 2, 999));
+	say("write at it", pwrite(fd, "a", 1, 1000));
+	say("truncate", ftruncate(fd, 1001));
+	say("fallocate", fallocate(fd, 0, 500, 501));
+	say("fallocate, inside", fallocate(fd, 0, 500, 500));
+	say_n("signals", too_large);
 }

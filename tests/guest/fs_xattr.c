@@ -102,3 +102,18 @@ CASE(move_with_the_file)
 	need("link", link("g", "h"));
 	say_n("by another name", getxattr("h", "user.a", buf, sizeof(buf)));
 }
+
+/* How much there is room for is the file system's; what is there can be replaced. */
+CASE(full)
+{
+	char name[32];
+	int fd = need_fd("f", open("f", O_RDWR | O_CREAT, 0600)), r = 0, n;
+
+	for (n = 0; n < 5000 && r == 0; n++) {
+		snprintf(name, sizeof(name), "user.n%d", n);
+		r = fsetxattr(fd, name, "a long value", 12, XATTR_CREATE);
+	}
+	say_is("some", n > 10);
+	say("replace", fsetxattr(fd, "user.n0", "value", 5, XATTR_REPLACE));
+	say_n("its length", fgetxattr(fd, "user.n0", name, sizeof(name)));
+}

@@ -275,3 +275,30 @@ CASE(signals_of_a_directory)
 	NEED(unlink("d/uno"));
 	R(sigtimedwait(&set, &info, &now));
 }
+
+static void writes_unlinked(uint32_t mask)
+{
+	char line[256] = "", path[64], b[512];
+	unsigned shown = 0;
+	int n, fd, info;
+
+	NEED(n = inotify_init1(IN_NONBLOCK));
+	put("f", "1");
+	NEED(inotify_add_watch(n, ".", mask));
+	NEED(fd = open("f", O_RDWR));
+	NEED(unlink("f"));
+	R(write(fd, "2", 1));
+	R(read(n, b, sizeof(b)) > 0);
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", n);
+	NEED(info = open(path, O_RDONLY));
+	NEED(read(info, line, sizeof(line) - 1));
+	B(strstr(line, "inotify wd:1 ") != NULL);
+	B(strstr(line, "mask:") && sscanf(strstr(line, "mask:"), "mask:%x", &shown) == 1 &&
+		shown == mask);
+}
+
+CASE(a_name_that_is_gone)
+{
+	writes_unlinked(IN_MODIFY);
+	writes_unlinked(IN_MODIFY | IN_EXCL_UNLINK);
+}

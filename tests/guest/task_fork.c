@@ -298,3 +298,30 @@ CASE(parent_death_signal)
 	printf("%d\n", wait_code(p));
 	R(read(pp[0], &c, 1)); /* 0: nobody holds the other end any more */
 }
+
+static void hears(int sig)
+{
+	(void)sig;
+}
+
+/* A child that ends while the next is being made: its signal must not get in the way. */
+CASE(among_signals)
+{
+	int made = 0, well = 0;
+
+	signal(SIGCHLD, hears);
+	while (made < 200 || well < made) {
+		pid_t p = made < 200 ? fork() : -1;
+		int status;
+
+		if (p == 0)
+			_exit(0);
+		made += p > 0;
+		while (waitpid(-1, &status, made < 200 ? WNOHANG : 0) > 0) {
+			if (status != 0)
+				printf("status %x\n", (unsigned)status);
+			well++;
+		}
+	}
+	printf("%d\n", well);
+}

@@ -158,7 +158,7 @@ def make_l1(work, build, packages, guest, cases):
     (top / "bin/sh").symlink_to("../usr/bin/dash")
     (top / "usr/bin/awk").symlink_to("mawk")
     (top / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
-    for name in ["ward", "ward-init", "ward-agent", "tests/vm/vm-snap"]:
+    for name in ["ward", "ward-init", "ward-agent", "tests/vm/vm-snap", "tests/vm/vm-vsock"]:
         shutil.copy(build / name, top / "ward")
     if any("ward serve" in case.read_text() for case in cases):
         copy_program(build / "ward-full", top)
@@ -171,6 +171,7 @@ def make_l1(work, build, packages, guest, cases):
     guest = guest or ["--modules", modules, packages / "boot" / f"vmlinuz-{version}"]
     run(build / "ward", "--state-dir", top / "var/lib/ward", "kernel", "use", "--untested", "--no-xsave", *guest)
     make_template(top / "tpl", busybox)
+    shutil.copy(build / "tests/vm/vm-vsock", top / "tpl/bin")
     for case in cases:
         shutil.copy(case, top / "cases")
     (top / "cases/all").write_text(ALL)

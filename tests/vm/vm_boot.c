@@ -127,5 +127,9 @@ int main(int argc, char **argv)
 		(unsigned long long)m.exits.port_in, (unsigned long long)m.exits.port_out,
 		(unsigned long long)m.exits.mmio_read, (unsigned long long)m.exits.mmio_write,
 		(unsigned long long)m.exits.interrupted);
+	if (tap >= 0)
+		printf("vm-boot: frames in=%llu out=%llu dropped=%llu\n",
+			(unsigned long long)net.received, (unsigned long long)net.sent,
+			(unsigned long long)net.dropped);
 	return m.end == MACHINE_OFF ? 0 : 2;
 }

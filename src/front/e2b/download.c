@@ -87,8 +87,9 @@ static bool wants_gzip(struct call *c)
 {
 	const char *accepts = wire_header(c->q, "Accept-Encoding");
 
-	return http_accepts(accepts, "gzip") && !http_accepts(accepts, "deflate") &&
-	       !http_accepts(accepts, "br");
+	return http_accepts(accepts, "gzip") &&
+	       (!http_accepts_plain(accepts) ||
+		       (!http_accepts(accepts, "deflate") && !http_accepts(accepts, "br")));
 }
 
 /* --- Compressed ------------------------------------------------------------------------------- */
@@ -173,6 +174,10 @@ static void start_range(struct call *c, uint64_t size, uint64_t from, uint64_t l
 
 static void fail_range(struct call *c, uint64_t size)
 {
+	char line[40];
+
+	if (str_fmt(line, sizeof(line), "bytes */%llu", (unsigned long long)size) == 0)
+		wire_reply_header(c->q, "Content-Range", line);
 	call_fail(c, 416, "the file has %llu bytes", (unsigned long long)size);
 }
 
@@ -356,8 +361,14 @@ static void go_read(struct call *c, struct link *l)
 
 void download_start(struct call *c, const char *path)
 {
-	struct file *f = call_alloc(c, sizeof(*f));
+	const char *accepts = wire_header(c->q, "Accept-Encoding");
+	struct file *f;
 
+	if (!http_accepts_plain(accepts) && !http_accepts(accepts, "gzip")) {
+		call_fail(c, 406, "a file is sent as it is, or with gzip");
+		return;
+	}
+	f = call_alloc(c, sizeof(*f));
 	if (!f)
 		return;
 	f->fd = -1;

@@ -25,7 +25,6 @@
 #include "tier/kernel/jail.h"
 #include "tier/kernel/trap/engine.h"
 
-/* In the order of numbers. */
 static const uint16_t calls[] = {
 	SYS_read,
 	SYS_write,
@@ -136,11 +135,12 @@ static const uint32_t ioctls[] = {
 	FIONREAD,
 };
 
-enum { HEAD = 5, CALLS = ARRAY_LEN(calls), IOCTLS = ARRAY_LEN(ioctls) };
+/* Numbers are looked for in blocks: the host runs all of them through the filter when it is loaded,
+ * and one after the other would take as long as the rest of the jail. */
+enum { HEAD = 5, CALLS = ARRAY_LEN(calls), IOCTLS = ARRAY_LEN(ioctls), BLOCK = 10 };
 /* Where each answer is. */
 enum {
-	AT_KILL = HEAD + CALLS,
-	AT_ALLOW,
+	AT_ALLOW = HEAD + CALLS + 2 * ((CALLS + BLOCK - 1) / BLOCK),
 	AT_NONE,                          /* the caller knows another way */
 	AT_IOCTL,                         /* load, one comparison each, refuse, allow */
 	AT_CLONE = AT_IOCTL + IOCTLS + 3, /* threads only */
@@ -166,6 +166,34 @@ static unsigned target(uint16_t nr)
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
 #define RETURN(v) BPF_STMT(BPF_RET | BPF_K, v)
 
+static void in_order(uint16_t ret[CALLS])
+{
+	for (unsigned i = 0, at; i < CALLS; i++) {
+		for (at = i; at > 0 && ret[at - 1] > calls[i]; at--)
+			ret[at] = ret[at - 1];
+		ret[at] = calls[i];
+	}
+}
+
+/* Each block: on to the next one for what lies there; its numbers; none of them. */
+static void put_calls(struct sock_filter *f)
+{
+	unsigned at = HEAD, n;
+	uint16_t nr[CALLS];
+
+	in_order(nr);
+	for (unsigned i = 0; i < CALLS; i += n) {
+		n = CALLS - i < BLOCK ? CALLS - i : BLOCK;
+		/* Behind the last block there are answers: nothing gets past it. */
+		f[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
+			i + n < CALLS ? nr[i + n] : 0, (uint8_t)(i + n < CALLS ? n + 1 : 0), 0);
+		for (unsigned k = i; k < i + n; k++, at++)
+			f[at] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr[k],
+				(uint8_t)(target(nr[k]) - at - 1), 0);
+		f[at++] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+	}
+}
+
 unsigned kernel_jail_program(struct sock_filter *f)
 {
 	const struct sock_filter head[HEAD] = { LOAD(arch),
@@ -181,10 +209,7 @@ unsigned kernel_jail_program(struct sock_filter *f)
 		RETURN(SECCOMP_RET_KILL_PROCESS), RETURN(SECCOMP_RET_ALLOW) };
 
 	memcpy(f, head, sizeof(head));
-	for (unsigned i = 0; i < CALLS; i++)
-		f[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, calls[i],
-			(uint8_t)(target(calls[i]) - (HEAD + i) - 1), 0);
-	f[AT_KILL] = (struct sock_filter)RETURN(SECCOMP_RET_KILL_PROCESS);
+	put_calls(f);
 	f[AT_ALLOW] = (struct sock_filter)RETURN(SECCOMP_RET_ALLOW);
 	f[AT_NONE] = (struct sock_filter)RETURN(SECCOMP_RET_ERRNO | ENOSYS);
 	f[AT_IOCTL] = (struct sock_filter)LOAD(args[1]);

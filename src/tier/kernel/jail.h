@@ -24,7 +24,7 @@ int kernel_jail(struct err *e);
 unsigned kernel_jail_calls(void);
 
 /* Writes the filter; the number of instructions. */
-enum { KERNEL_JAIL_MAX = 160 };
+enum { KERNEL_JAIL_MAX = 192 };
 struct sock_filter;
 unsigned kernel_jail_program(struct sock_filter *out);
 

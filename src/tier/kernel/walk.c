@@ -325,12 +325,19 @@ static void sparse_save(struct walk *w, int fd, uint64_t len)
 	uint64_t end = UINT64_MAX;
 	off_t at = 0;
 
-	while (!w->err && (uint64_t)at < len && (at = lseek(fd, at, SEEK_DATA)) >= 0 &&
-		(uint64_t)at < len) {
-		uint64_t from = (uint64_t)at & ~(uint64_t)(PAGE - 1);
-		size_t want = len - from < PAGE ? (size_t)(len - from) : PAGE;
-		ssize_t n = host_pread(fd, page, want, (int64_t)from);
+	while (!w->err && (uint64_t)at < len) {
+		off_t data = lseek(fd, at, SEEK_DATA);
+		uint64_t from;
+		size_t want;
+		ssize_t n;
 
+		if (data < 0 && errno == ENXIO)
+			break; /* nothing but a hole */
+		from = (uint64_t)(data < 0 ? at : data) & ~(uint64_t)(PAGE - 1);
+		if (from >= len)
+			break;
+		want = len - from < PAGE ? (size_t)(len - from) : PAGE;
+		n = host_pread(fd, page, want, (int64_t)from);
 		if (n < 0) {
 			walk_fail(w, (int)n);
 			return;

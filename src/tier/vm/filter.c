@@ -72,11 +72,12 @@ static const uint32_t ioctls[] = {
 
 /*
  * What of that a vCPU's thread may do: run, wait, raise an interrupt or wake the device thread
- * (write), and, when a driver resets a device, let go of what it had: sockets, buffers.
+ * (write), and, when a driver resets a device, let go of what it had: sockets, and buffers, which
+ * some allocators give back with brk.
  */
 static const unsigned cpu_calls[] = { SYS_ioctl, SYS_futex, SYS_write, SYS_rt_sigreturn,
 	SYS_restart_syscall, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_tkill, SYS_gettid,
-	SYS_epoll_ctl, SYS_close, SYS_munmap, SYS_madvise };
+	SYS_epoll_ctl, SYS_close, SYS_munmap, SYS_madvise, SYS_brk };
 
 /* And beside running, what a tap may leave to the guest, which its driver chooses. */
 static const uint32_t cpu_ioctls[] = { (uint32_t)KVM_RUN, (uint32_t)TUNSETOFFLOAD };

@@ -89,7 +89,7 @@ static void who_may_what(void **state)
 {
 	static const unsigned cpu[] = { SYS_ioctl, SYS_futex, SYS_write, SYS_rt_sigreturn,
 		SYS_restart_syscall, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_tkill,
-		SYS_gettid, SYS_epoll_ctl, SYS_close, SYS_munmap, SYS_madvise };
+		SYS_gettid, SYS_epoll_ctl, SYS_close, SYS_munmap, SYS_madvise, SYS_brk };
 	/* What none of them may do, whatever is added to the lists one day. */
 	static const unsigned never[] = { SYS_open, SYS_openat, SYS_openat2, SYS_socket,
 		SYS_socketpair, SYS_connect, SYS_bind, SYS_clone, SYS_clone3, SYS_fork, SYS_vfork,

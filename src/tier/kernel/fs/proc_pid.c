@@ -16,6 +16,7 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
+#include "tier/kernel/io/inotify.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/seccomp.h"
@@ -425,6 +426,7 @@ static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 	buf_add_fmt(out, "pos:\t%lld\nflags:\t0%o\nmnt_id:\t%u\nino:\t%llu\n", (long long)f->pos,
 		f->flags | (c->t->files->slots[c->fd].cloexec ? (unsigned)O_CLOEXEC : 0),
 		f->path.mnt ? f->path.mnt->id : 0, (unsigned long long)f->inode->ino);
+	inotify_show_watches(f, out);
 }
 
 /* Links */

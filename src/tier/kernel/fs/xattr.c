@@ -66,13 +66,14 @@ int tree_setxattr(struct inode *i, const char *name, const void *v, size_t len, 
 {
 	struct tree_state *ts = i->sb->k->vfs->tree;
 	struct xattr **at = find(i, name), *x;
-	size_t name_len = strlen(name) + 1;
+	size_t name_len = strlen(name) + 1, was = *at ? size_of(*at) : 0;
 
 	if (*at && (flags & XATTR_CREATE))
 		return -EEXIST;
 	if (!*at && (flags & XATTR_REPLACE))
 		return -ENODATA;
-	if (all_of(i) + len + name_len > XATTR_INODE_MAX || ts->xattr_bytes + len > XATTR_TOTAL_MAX)
+	if (all_of(i) - was + len + name_len > XATTR_INODE_MAX ||
+		ts->xattr_bytes - was + len > XATTR_TOTAL_MAX)
 		return -ENOSPC;
 	x = malloc(sizeof(*x) + name_len);
 	if (x)

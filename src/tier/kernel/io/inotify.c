@@ -18,10 +18,12 @@
 
 #include "tier/kernel/io/inotify.h"
 
+#include "base/buf.h"
 #include "base/ckd.h"
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/walk.h"
@@ -146,11 +148,15 @@ static void watch_gone(struct watch_on *w)
 static void on_change(
 	struct kernel *k, struct inode *i, uint32_t mask, uint32_t cookie, const char *name)
 {
+	bool unlinked = mask & NOTIFY_UNLINKED;
 	struct watch_on *next;
 
+	mask &= ~(uint32_t)NOTIFY_UNLINKED;
 	inode_ref(i); /* the last watch may hold the last reference */
 	for (struct watch_on *w = i->watches; w; w = next) {
 		next = w->inode_next;
+		if (unlinked && (w->mask & IN_EXCL_UNLINK))
+			continue;
 		if (mask & w->mask & (IN_ALL_EVENTS | (w->in ? 0 : (uint32_t)NOTIFY_RENAMED))) {
 			uint32_t say = mask;
 
@@ -272,6 +278,26 @@ void dnotify_forget(struct file *f)
 		watch_free(f->dnotify);
 }
 
+void dnotify_walk(struct file *f, struct walk *w)
+{
+	struct watch_on *x = f->dnotify;
+	int32_t fd = x ? x->dir_fd : 0;
+	uint32_t mask = x ? x->mask : 0;
+	bool any = x != NULL;
+
+	walk_bool(w, "dnotify", &any);
+	if (!any || w->err)
+		return;
+	walk_i32(w, "dir_fd", &fd);
+	walk_u32(w, "mask", &mask);
+	if (w->mode == WALK_SAVE || w->err)
+		return;
+	if (dnotify_set(f, fd, 1) < 0)
+		walk_fail(w, -EBADMSG);
+	else
+		((struct watch_on *)f->dnotify)->mask = mask;
+}
+
 int inotify_remove(struct file *f, int32_t wd)
 {
 	struct inotify *in = f->priv;
@@ -346,6 +372,18 @@ static void inotify_release(struct file *f)
 	wait_flush(&in->wait);
 	io_state(f->k)->inotify_instances--;
 	free(in);
+}
+
+void inotify_show_watches(const struct file *f, struct buf *out)
+{
+	const struct inotify *in = f->priv;
+
+	if (f->ops != &inotify_ops)
+		return;
+	for (const struct watch_on *w = in->watches; w; w = w->next)
+		buf_add_fmt(out, "inotify wd:%x ino:%llx sdev:%llx mask:%x ignored_mask:0\n",
+			(unsigned)w->wd, (unsigned long long)w->inode->ino,
+			(unsigned long long)(w->inode->sb ? w->inode->sb->dev : 0), w->mask);
 }
 
 static void events_walk(struct inotify *in, struct walk *w)

@@ -29,6 +29,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/walk.h"
 
 enum { FLAGS_KNOWN = RWF_DSYNC | RWF_SYNC | RWF_NOWAIT | RWF_APPEND };
 enum { PAGE = 4096, NS_PER_S = 1000000000, ASKED_MAX = 0x10000000 / 32, ASKED_MIN = 16 };
@@ -151,8 +152,8 @@ static const struct {
 } ops[] = {
 	[IOCB_CMD_PREAD] = { sys_pread64, sys_read, false, false },
 	[IOCB_CMD_PWRITE] = { sys_pwrite64, sys_write, true, false },
-	[IOCB_CMD_FSYNC] = { sys_fsync },
-	[IOCB_CMD_FDSYNC] = { sys_fdatasync },
+	[IOCB_CMD_FSYNC] = { .there = sys_fsync },
+	[IOCB_CMD_FDSYNC] = { .there = sys_fdatasync },
 	[IOCB_CMD_PREADV] = { sys_preadv, sys_readv, false, true },
 	[IOCB_CMD_PWRITEV] = { sys_pwritev, sys_writev, true, true },
 };
@@ -302,7 +303,9 @@ static long take(struct task *t, struct aio_ctx *c, uint64_t count, gva_t out)
 {
 	uint32_t n = count < c->count ? (uint32_t)count : c->count;
 
-	if (n && guest_write(t, out, c->events, n * sizeof(c->events[0])) < 0)
+	if (!n)
+		return 0;
+	if (guest_write(t, out, c->events, n * sizeof(c->events[0])) < 0)
 		return -EFAULT;
 	c->count -= n;
 	memmove(c->events, c->events + n, c->count * sizeof(c->events[0]));
@@ -356,4 +359,91 @@ SYSCALL6(io_pgetevents, uint64_t, id, int64_t, least, int64_t, most, gva_t, out,
 			return r;
 	}
 	return get_events(task, id, least, most, out, timeout);
+}
+
+static void ctx_walk(struct aio_ctx *c, struct walk *w)
+{
+	walk_u64(w, "id", &c->id);
+	walk_count(w, "max", &c->max, 2 * ASKED_MAX);
+	walk_list(w, "events", &c->count, c->max);
+	if (w->mode == WALK_LOAD && c->count) {
+		c->events = calloc(c->count, sizeof(c->events[0]));
+		if (!c->events) {
+			c->count = 0;
+			walk_fail(w, -ENOMEM);
+			return;
+		}
+		c->cap = c->count;
+	}
+	walk_bytes(w, "event", c->events, c->count * sizeof(c->events[0]));
+}
+
+static struct aio_ctx *ctx_load(struct kernel *k, uint32_t asked, struct walk *w)
+{
+	struct aio_ctx *c;
+
+	if (w->err || asked > AIO_EVENTS_MAX - k->aio_events) {
+		walk_fail(w, -EBADMSG);
+		return NULL;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		walk_fail(w, -ENOMEM);
+		return NULL;
+	}
+	c->k = k;
+	c->asked = asked;
+	k->aio_events += asked;
+	return c;
+}
+
+void aio_walk(struct kernel *k, struct mm *mm, struct walk *w)
+{
+	struct aio_ctx **last = &mm->aio;
+	uint32_t n = 0;
+
+	for (struct aio_ctx *c = mm->aio; c; c = c->next)
+		n++;
+	walk_list(w, "contexts", &n, AIO_EVENTS_MAX);
+	for (; n > 0 && !w->err; n--) {
+		uint32_t asked = *last ? (*last)->asked : 0;
+
+		walk_u32(w, "asked", &asked);
+		if (w->mode == WALK_LOAD)
+			*last = ctx_load(k, asked, w);
+		if (!*last)
+			return;
+		ctx_walk(*last, w);
+		last = &(*last)->next;
+	}
+}
+
+bool aio_submit_keeps(const struct task *t)
+{
+	return t->call.nr == SYS_io_submit && t->call.own;
+}
+
+void aio_submit_walk(struct task *t, struct walk *w)
+{
+	struct submitted *s = t->call.own;
+	bool any = aio_submit_keeps(t);
+
+	if (t->call.nr != SYS_io_submit)
+		return;
+	walk_bool(w, "submitted", &any);
+	if (!any || w->err)
+		return;
+	if (w->mode == WALK_LOAD)
+		s = t->call.own = calloc(1, sizeof(*s));
+	if (!s) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	walk_bytes(w, "cb", &s->cb, sizeof(s->cb));
+	walk_u64(w, "at", &s->at);
+	walk_u64(w, "done", &s->done);
+	walk_bool(w, "begun", &s->begun);
+	if (s->begun && (s->cb.aio_lio_opcode >= sizeof(ops) / sizeof(ops[0]) ||
+				!ops[s->cb.aio_lio_opcode].there))
+		walk_fail(w, -EBADMSG);
 }

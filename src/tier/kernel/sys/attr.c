@@ -6,6 +6,7 @@
  * Rules: as sys/sys.h says.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <linux/falloc.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -263,7 +264,10 @@ SYSCALL4(fallocate, int, fd, int, mode, int64_t, off, int64_t, len)
 	struct file *f = fd_get(task, fd);
 	long r = f ? check_fallocate(f, mode, off, len) : -EBADF;
 
-	if (r == 0 && (uint64_t)(off + len) > task->proc->limits[RLIMIT_FSIZE].rlim_cur)
+	if (r == 0 && !(mode & FALLOC_FL_KEEP_SIZE) && off + len > f->inode->size &&
+		(uint64_t)(off + len) > task->proc->limits[RLIMIT_FSIZE].rlim_cur) {
+		signal_send_task(task, SIGXFSZ, NULL);
 		return -EFBIG;
+	}
 	return r < 0 ? r : f->ops->fallocate(f, mode, off, len);
 }

@@ -31,6 +31,7 @@ enum {
 	GUEST_F_GETLEASE = 1025,
 	GUEST_F_NOTIFY = 1026,
 	GUEST_F_DUPFD_QUERY = 1027,
+	GUEST_F_CREATED_QUERY = 1028,
 	GUEST_F_GET_RW_HINT = 1035,
 	GUEST_F_SET_FILE_RW_HINT = 1038,
 };
@@ -247,6 +248,8 @@ static long on_descriptor(
 		return f->flags;
 	case GUEST_F_DUPFD_QUERY:
 		return fd_get_path(t, (int)arg) == f;
+	case GUEST_F_CREATED_QUERY:
+		return f->created;
 	default:
 		*ret_done = false;
 		return f->flags & O_PATH ? -EBADF : 0;

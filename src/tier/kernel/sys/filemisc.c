@@ -50,6 +50,27 @@ SYSCALL1(fdatasync, int, fd)
 	return sync_file(task, fd, true);
 }
 
+/* What is mapped or read comes from the host's cache, which is not ours to count. */
+SYSCALL4(cachestat, unsigned, fd, gva_t, urange, gva_t, uout, unsigned, flags)
+{
+	enum { PAGE = 4096 };
+	struct file *f = fd_get(task, (int)fd);
+	uint64_t range[2], out[5] = { 0 }, size, end;
+
+	if (!f)
+		return -EBADF;
+	if (guest_read(task, range, urange, sizeof(range)) < 0)
+		return -EFAULT;
+	if (flags)
+		return -EINVAL;
+	size = S_ISREG(f->inode->mode) && f->inode->size > 0 ? (uint64_t)f->inode->size : 0;
+	if (range[1] == 0 || ckd_add(&end, range[0], range[1]) || end > size)
+		end = size;
+	if (range[0] < end)
+		out[0] = (end + PAGE - 1) / PAGE - range[0] / PAGE;
+	return guest_write(task, uout, out, sizeof(out));
+}
+
 SYSCALL0(sync)
 {
 	return 0;
@@ -344,8 +365,9 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 	return r;
 }
 
-static long copy_check(
-	struct file *in, struct file *out, int64_t in_off, int64_t out_off, uint64_t count)
+/* @asked: before it was cut to what the file has. */
+static long copy_check(struct file *in, struct file *out, int64_t in_off, int64_t out_off,
+	uint64_t count, uint64_t asked)
 {
 	int64_t end;
 
@@ -355,8 +377,12 @@ static long copy_check(
 		return -EINVAL;
 	if (!file_readable(in) || !file_writable(out) || (out->flags & O_APPEND))
 		return -EBADF;
-	if (ckd_add(&end, in_off, count) || ckd_add(&end, out_off, count))
+	if (out->inode->flags & INODE_IMMUTABLE)
+		return -EPERM;
+	if ((uint64_t)in_off + asked < asked || (uint64_t)out_off + asked < asked)
 		return -EOVERFLOW;
+	if (out_off == INT64_MAX || ckd_add(&end, out_off, count))
+		return -EFBIG;
 	if (in->inode == out->inode && in_off < out_off + (int64_t)count &&
 		out_off < in_off + (int64_t)count)
 		return -EINVAL;
@@ -368,6 +394,7 @@ SYSCALL6(copy_file_range, int, in_fd, gva_t, uin, int, out_fd, gva_t, uout, uint
 {
 	struct file *in = fd_get(task, in_fd), *out = fd_get(task, out_fd);
 	int64_t in_off, out_off;
+	uint64_t asked = count;
 	long r;
 
 	if (!in || !out)
@@ -385,7 +412,7 @@ SYSCALL6(copy_file_range, int, in_fd, gva_t, uin, int, out_fd, gva_t, uout, uint
 	/* Linux looks at the range as far as the file goes. */
 	if ((int64_t)count > in->inode->size - in_off)
 		count = in->inode->size > in_off ? (uint64_t)(in->inode->size - in_off) : 0;
-	r = copy_check(in, out, in_off, out_off, count);
+	r = copy_check(in, out, in_off, out_off, count, asked);
 	if (r < 0)
 		return r;
 	r = copy_held(task, in, &in_off, out, &out_off, count);

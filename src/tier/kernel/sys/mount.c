@@ -203,3 +203,32 @@ SYSCALL2(umount2, gva_t, upath, unsigned, flags)
 	path_unref(at);
 	return r;
 }
+
+/* sysfs(2): the types of file systems, by number. */
+SYSCALL3(sysfs, int, option, uint64_t, arg, gva_t, out)
+{
+	enum { INDEX = 1, NAME = 2, COUNT = 3 };
+	const char *name;
+	char want[TYPE_MAX];
+	ssize_t n = 0;
+	unsigned i = 0;
+
+	switch (option) {
+	case INDEX:
+		n = guest_copy_string(task, GVA(arg), want, sizeof(want));
+		if (n < 0)
+			return n == -ENAMETOOLONG ? -EINVAL : n;
+		while ((name = guest_fs_name(i)) && strcmp(name, want) != 0)
+			i++;
+		return name ? (long)i : -EINVAL;
+	case NAME:
+		name = arg <= UINT32_MAX ? guest_fs_name((unsigned)arg) : NULL;
+		return name ? guest_write(task, out, name, strlen(name) + 1) : -EINVAL;
+	case COUNT:
+		while (guest_fs_name(i))
+			i++;
+		return i;
+	default:
+		return -EINVAL;
+	}
+}

@@ -9,7 +9,7 @@ struct proc;
 struct task;
 
 /* What a guest is told that it runs on: programs look at the first two numbers. */
-#define GUEST_RELEASE "6.1.0-ward"
+#define GUEST_RELEASE "6.12.0-ward"
 #define GUEST_VERSION "#1 SMP PREEMPT_DYNAMIC ward"
 
 /* struct rusage as the guest has it; some libcs add room at the end. */

@@ -227,3 +227,70 @@ THREE_WAYS(setxattr, set_one(task, p, GVA(a[1]), GVA(a[2]), a[3], (unsigned)a[4]
 THREE_WAYS(getxattr, get_one(task, p, GVA(a[1]), GVA(a[2]), a[3]))
 THREE_WAYS(listxattr, list_all(task, p, GVA(a[1]), a[2]))
 THREE_WAYS(removexattr, remove_one(task, p, GVA(a[1])))
+
+/* The fourth way, of Linux 6.13: a directory, a name, and flags; values by a struct that may grow.
+ */
+struct xattr_args_guest {
+	uint64_t value;
+	uint32_t size, flags;
+};
+
+enum { ARGS_MAX = 4096 };
+
+static long args_in(struct task *t, gva_t src, uint64_t size, struct xattr_args_guest *args)
+{
+	if (size < sizeof(*args))
+		return -EINVAL;
+	return size > ARGS_MAX ? -E2BIG : guest_read_struct(t, args, sizeof(*args), src, size);
+}
+
+static long which(struct task *t, int dirfd, gva_t upath, unsigned at_flags, struct path *ret)
+{
+	if (at_flags & ~(unsigned)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
+		return -EINVAL;
+	return path_at(t, dirfd, upath, at_flags, ret);
+}
+
+SYSCALL6(setxattrat, int, dirfd, gva_t, upath, unsigned, at_flags, gva_t, uname, gva_t, uargs,
+	uint64_t, size)
+{
+	struct xattr_args_guest args;
+	struct path p;
+	long r = args_in(task, uargs, size, &args);
+
+	if (r == 0)
+		r = which(task, dirfd, upath, at_flags, &p);
+	if (r < 0)
+		return r;
+	return done(p, set_one(task, p, uname, GVA(args.value), args.size, args.flags));
+}
+
+SYSCALL6(getxattrat, int, dirfd, gva_t, upath, unsigned, at_flags, gva_t, uname, gva_t, uargs,
+	uint64_t, size)
+{
+	struct xattr_args_guest args;
+	struct path p;
+	long r = args_in(task, uargs, size, &args);
+
+	if (r == 0 && args.flags)
+		r = -EINVAL;
+	if (r == 0)
+		r = which(task, dirfd, upath, at_flags, &p);
+	return r < 0 ? r : done(p, get_one(task, p, uname, GVA(args.value), args.size));
+}
+
+SYSCALL5(listxattrat, int, dirfd, gva_t, upath, unsigned, at_flags, gva_t, ulist, uint64_t, size)
+{
+	struct path p;
+	long r = which(task, dirfd, upath, at_flags, &p);
+
+	return r < 0 ? r : done(p, list_all(task, p, ulist, size));
+}
+
+SYSCALL4(removexattrat, int, dirfd, gva_t, upath, unsigned, at_flags, gva_t, uname)
+{
+	struct path p;
+	long r = which(task, dirfd, upath, at_flags, &p);
+
+	return r < 0 ? r : done(p, remove_one(task, p, uname));
+}

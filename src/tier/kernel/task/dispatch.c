@@ -137,6 +137,10 @@ static bool settle(struct task *t)
 	}
 	if (!signal_pending(t) && !is_restart(c->ret))
 		goto over;
+	/* An order lies where a handler's would: it is carried out, and then signals are asked for.
+	 */
+	if (c->ordered)
+		goto over;
 	switch (deliver_signals(t)) {
 	case DELIVER_DEAD:
 		return false;

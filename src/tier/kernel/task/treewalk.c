@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/aio.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
@@ -174,12 +175,21 @@ static void pending_walk(struct kernel *k, struct sigpending *p, struct walk *w)
  */
 static bool begins_again(const struct task *t)
 {
-	return t->call.first || (t->call.own && !call_copy_keeps(t));
+	return t->call.first || (t->call.own && !call_copy_keeps(t) && !aio_submit_keeps(t));
 }
 
 struct file *call_held(const struct task *t)
 {
 	return t->call.active && !begins_again(t) ? t->call.held : NULL;
+}
+
+/* A call that is entered again is one of the table's: none that only the shim makes. */
+static bool may_wait(const struct call *c)
+{
+	const struct sys_row *row = c->nr >= 0 && c->nr < SYS_NR_MAX ? sys_row(c->nr) : NULL;
+	bool over = c->settling && (c->ret > -ERESTARTSYS || c->ret < -ERESTARTNOHAND);
+
+	return over || (row && row->fn);
 }
 
 static void call_walk(struct task *t, struct walk *w)
@@ -212,8 +222,11 @@ static void call_walk(struct task *t, struct walk *w)
 	walk_u64(w, "done", &v.done);
 	walk_bytes(w, "u", v.u, sizeof(v.u));
 	call_copy_walk(t, w);
+	aio_submit_walk(t, w);
 	if (w->mode == WALK_SAVE)
 		return;
+	if (!may_wait(c))
+		walk_fail(w, -EBADMSG);
 	c->blocked = true;
 	c->first = fresh;
 	c->deadline = v.deadline;
@@ -264,6 +277,7 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_count(w, "state", &state, TASK_DEAD);
 	t->state = (enum task_state)state;
 	walk_bytes(w, "comm", t->comm, sizeof(t->comm));
+	t->comm[sizeof(t->comm) - 1] = '\0';
 	pending_walk(k, &t->pending, w);
 	mask_walk(t, w);
 	walk_u64(w, "alt_sp", &t->altstack.sp);

@@ -7,9 +7,11 @@
  * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
  */
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -152,6 +154,8 @@ void host_proc_kill(struct host_proc *hp)
 	o->kill = fd + 1;
 }
 
+enum { SP_LOOKS = 200 };
+
 uint64_t host_sp(struct task *t)
 {
 	char path[32], text[512], *at = text;
@@ -161,6 +165,14 @@ uint64_t host_sp(struct task *t)
 		str_fmt(path, sizeof(path), "%d/syscall", (int)t->host->tid) < 0)
 		return 0;
 	n = host_get(t->k->host_proc, path, text, sizeof(text));
+	/* We may be here before it has gone to sleep in its call: then it is "running" a little. */
+	for (int i = 0; i < SP_LOOKS && n > 0 && text[0] == 'r'; i++) {
+		if (i < SP_LOOKS / 4)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){ 0, 50000 }, NULL);
+		n = host_get(t->k->host_proc, path, text, sizeof(text));
+	}
 	/* The number, six arguments, then this. */
 	for (int i = 0; n > 0 && at && i < 7; i++)
 		at = strchr(at + (i > 0), ' ');

@@ -121,6 +121,15 @@ bool order_write(struct task *t, const void *slot, size_t len)
 	return t->mm->ops->write(t->mm, t->host->slot, slot, len) == (ssize_t)len;
 }
 
+/* What lies there is followed by a question. */
+static bool order_asks(struct task *t)
+{
+	uint32_t more = 1;
+	uint64_t at = t->host->slot + offsetof(struct slot, more);
+
+	return t->mm->ops->write(t->mm, at, &more, sizeof(more)) == (ssize_t)sizeof(more);
+}
+
 /* The handler that task/deliver.c picked, as an order. */
 static bool write_signal(struct task *t)
 {
@@ -178,6 +187,10 @@ static void finish(struct task *t)
 			o->kick_tid = ht->tid;
 		}
 	} else if (c->ordered) {
+		if (signal_pending(t) && !order_asks(t)) {
+			proc_exit(t->proc, SIGSEGV);
+			return;
+		}
 		if (c->map_fd > 0) {
 			o->add[0].src = c->map_fd - 1;
 			o->add[0].at = c->map_at;

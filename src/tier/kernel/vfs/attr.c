@@ -110,6 +110,12 @@ static int set_attr(struct task *t, struct inode *i, struct dentry *d, struct ia
 	return r;
 }
 
+/* chattr's words stand above the owner's. */
+static int changeable(const struct inode *i)
+{
+	return i->flags & (INODE_IMMUTABLE | INODE_APPEND) ? -EPERM : 0;
+}
+
 int vfs_chmod(struct task *t, struct path p, uint32_t mode)
 {
 	struct inode *i = p.dentry->inode;
@@ -120,7 +126,7 @@ int vfs_chmod(struct task *t, struct path p, uint32_t mode)
 		return r;
 	if (S_ISLNK(i->mode))
 		return -EOPNOTSUPP;
-	if (!inode_owner(t, i))
+	if (!inode_owner(t, i) || changeable(i) < 0)
 		return -EPERM;
 	/* Who is not in the group cannot lend it. */
 	if ((mode & S_ISGID) && !task_in_group(t, i->gid) && !task_capable(t, CAP_FSETID))
@@ -156,7 +162,8 @@ int vfs_chown(struct task *t, struct path p, uint32_t uid, uint32_t gid)
 	}
 	if (!a.valid)
 		return 0;
-	return set_attr(t, i, p.dentry, &a);
+	r = changeable(i);
+	return r < 0 ? r : set_attr(t, i, p.dentry, &a);
 }
 
 int vfs_utimes(struct task *t, struct path p, int64_t atime, int64_t mtime)
@@ -170,12 +177,14 @@ int vfs_utimes(struct task *t, struct path p, int64_t atime, int64_t mtime)
 	if (r < 0)
 		return r;
 	if (atime == UTIME_NOW_NS && mtime == UTIME_NOW_NS) {
+		if (i->flags & INODE_IMMUTABLE)
+			return -EPERM;
 		if (!inode_owner(t, i)) {
 			r = inode_permission(t, i, W_OK);
 			if (r < 0)
 				return r;
 		}
-	} else if (!inode_owner(t, i)) {
+	} else if (!inode_owner(t, i) || changeable(i) < 0) {
 		return -EPERM;
 	}
 	if (atime != UTIME_OMIT_NS)

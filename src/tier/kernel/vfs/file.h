@@ -76,6 +76,7 @@ struct file {
 	unsigned flags; /* O_ACCMODE and status flags: O_APPEND, O_NONBLOCK, O_DIRECT, O_PATH... */
 	int64_t pos;
 	bool counted;        /* in inode.opens; a writable one in path.mnt->writers too */
+	bool created;        /* by the open that made it: F_CREATED_QUERY */
 	struct path path;    /* references; dentry NULL for pipes, sockets and the like */
 	struct inode *inode; /* reference; never NULL (anonymous ones have anon inodes) */
 	struct cred *cred;

@@ -90,6 +90,11 @@ static const struct fs_type *find_type(const char *name)
 	return NULL;
 }
 
+const char *guest_fs_name(unsigned n)
+{
+	return n < ARRAY_LEN(types) ? types[n].name : NULL;
+}
+
 int guest_fs_check(const char *type)
 {
 	return find_type(type) ? 0 : -ENODEV;

@@ -20,6 +20,8 @@ int mount_option(const char *type, struct mount_options *o, const char *key, con
 int mount_option_text(const char *type, struct mount_options *o, char *text); /* "a=b,c" */
 
 /* Is there such a type? -ENODEV. */
+/* The @n-th type that can be mounted, or NULL: there are fewer. */
+const char *guest_fs_name(unsigned n);
 int guest_fs_check(const char *type);
 /* A new one, or the kernel's own of that type, with a reference. */
 int guest_fs_create(

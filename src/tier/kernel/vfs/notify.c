@@ -36,9 +36,12 @@ void notify_dentry(struct kernel *k, struct dentry *d, uint32_t mask)
 	if (!k->notify || !d || !d->inode)
 		return;
 	mask = with_kind(d->inode, mask);
+	/* O_TMPFILE's never had a name to tell. */
 	if (d->parent && d->parent->inode && d->parent->inode->watches &&
-		!(d->flags & DENTRY_DELETED))
-		k->notify->event(k, d->parent->inode, mask, 0, d->name);
+		!((d->flags & DENTRY_DELETED) && (d->inode->flags & INODE_LINKABLE)))
+		k->notify->event(k, d->parent->inode,
+			mask | (d->flags & DENTRY_DELETED ? (uint32_t)NOTIFY_UNLINKED : 0), 0,
+			d->name);
 	if (d->inode->watches)
 		k->notify->event(k, d->inode, mask, 0, NULL);
 }

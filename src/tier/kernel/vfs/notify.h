@@ -16,7 +16,12 @@ struct dentry;
 struct file;
 struct kernel;
 
-enum { NOTIFY_RENAMED = 0x1000 }; /* beside IN_*: a name in the same directory. For F_NOTIFY */
+/* Beside IN_*: */
+enum {
+	NOTIFY_RENAMED = 0x1000, /* a name in the same directory; for F_NOTIFY */
+	NOTIFY_UNLINKED =
+		0x2000, /* the name is gone, who has it open goes on; see IN_EXCL_UNLINK */
+};
 
 struct notify_ops {
 	/* @mask: one IN_* bit, with IN_ISDIR where it applies. @name: the entry below @i that it is

@@ -126,6 +126,7 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		return r;
 	}
 	f->counted = true;
+	f->created = created;
 	i->opens++;
 	i->write_opens += file_writable(f);
 	p.mnt->writers += file_writable(f);

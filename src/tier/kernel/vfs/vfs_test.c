@@ -28,6 +28,7 @@
 #include "tier/kernel/fake.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -514,9 +515,14 @@ static void test_words_of_files(void **state)
 	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
 	assert_int_equal(CALL(unlink, P("/f")), -EPERM);
 	assert_int_equal(CALL(truncate, P("/f"), 0), -EPERM);
+	assert_int_equal(CALL(chmod, P("/f"), 0600), -EPERM);
+	assert_int_equal(CALL(chown, P("/f"), 1, 1), -EPERM);
+	assert_int_equal(CALL(utimensat, AT_FDCWD, P("/f"), 0, 0), -EPERM);
 	*word = 0x20;
 	assert_int_equal(CALL(ioctl, fd, 0x40086602, out.v), 0);
 	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	assert_int_equal(CALL(chmod, P("/f"), 0600), -EPERM);
+	assert_int_equal(CALL(utimensat, AT_FDCWD, P("/f"), 0, 0), 0);
 	ret = open_at("/f", O_WRONLY | O_APPEND);
 	assert_true(ret >= 0);
 	*word = 0;
@@ -596,6 +602,63 @@ static void test_record_locks(void **state)
 	assert_int_equal(CALL(close, fd), 0); /* all that the process had goes */
 	assert_true(fake_over(child, &r));
 	assert_int_equal(r, 0);
+}
+
+/* Which ages moved since the last time: 1 names, 2 names in directories that were still. */
+static int moved(uint64_t age[AGE_COUNT])
+{
+	static uint64_t names, still;
+	int r = (age[AGE_NAMES] != names) | (age[AGE_STILL] != still) << 1;
+
+	names = age[AGE_NAMES];
+	still = age[AGE_STILL];
+	return r;
+}
+
+/* What guests were told about names is old as soon as one changes, and not before. */
+static void test_names_have_an_age(void **state)
+{
+	struct proc *init;
+	uint64_t age[AGE_COUNT] = { 0 };
+	int layers[2];
+
+	make_layers(layers);
+	start(layers, 2, NULL, 0);
+	init = g->k.init;
+	g->k.init = me->proc;
+	g->k.age = age;
+	moved(age);
+	write_file("/d/f", "not new");
+	assert_int_equal(CALL(mkdir, P("/d"), 0755), -EEXIST);
+	assert_int_equal(CALL(unlink, P("/d/none")), -ENOENT);
+	assert_int_equal(CALL(chmod, P("/d/f"), 0600), 0);
+	assert_int_equal(moved(age), 0);
+	write_file("/d/new", "");
+	assert_int_equal(moved(age), 3);
+	write_file("/d/newer", "");
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(unlink, P("/d/newer")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(unlink, P("/both/low")), 0); /* of a layer */
+	assert_int_equal(moved(age), 3);
+	write_file("/both/low", "again");
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(symlink, P("f"), P2("/d/link")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(link, P("/d/f"), P2("/d/second")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(rename, P("/d/second"), P2("/second")), 0);
+	assert_int_equal(moved(age), 3); /* the root was still */
+	assert_int_equal(CALL(renameat2, AT_FDCWD, P("/d/new"), AT_FDCWD, P2("/x"), 2), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(mkdir, P("/d/e"), 0755), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(rmdir, P("/d/e")), 0);
+	assert_int_equal(moved(age), 1);
+	assert_int_equal(CALL(chmod, P("/d"), 0700), 0); /* who may look there */
+	assert_int_equal(moved(age), 3);
+	g->k.age = NULL;
+	g->k.init = init;
 }
 
 static void test_descriptors_do_not_leak(void **state)
@@ -708,6 +771,69 @@ static void test_walk(void **state)
 	walk_done(&first);
 }
 
+/* Calls that came to Linux lately, so that a host may not have them to compare with. */
+static void test_newest_calls(void **state)
+{
+	enum { SETXATTRAT = 463, GETXATTRAT, LISTXATTRAT, REMOVEXATTRAT, GETATTR = 468, SETATTR };
+	struct {
+		uint64_t value;
+		uint32_t size, flags;
+	} * args;
+	uint64_t *attr;
+	long fd;
+
+	start(NULL, 0, NULL, 0);
+	write_file("/f", "12345");
+	assert_int_equal(CALL(symlink, P("f"), P2("/link")), 0);
+	args = fake_ptr(g, out);
+	*args = (typeof(*args)){ .value = out.v + 64, .size = 4 };
+	assert_int_equal(
+		fake_call(me, SETXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a"), out.v, 16), 0);
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/link"), 0, P2("user.a"), out.v, 16), 4);
+	assert_int_equal(fake_call(me, GETXATTRAT, AT_FDCWD, P("/link"), AT_SYMLINK_NOFOLLOW,
+				 P2("user.a"), out.v, 16),
+		-ENODATA);
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a"), out.v, 8), -EINVAL);
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/f"), 1, P2("user.a"), out.v, 16), -EINVAL);
+	args[1].value = 1; /* a field of the future */
+	assert_int_equal(
+		fake_call(me, GETXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a"), out.v, 32), -E2BIG);
+	assert_int_equal(fake_call(me, LISTXATTRAT, AT_FDCWD, P("/f"), 0, 0, 0), 7);
+	assert_int_equal(fake_call(me, REMOVEXATTRAT, AT_FDCWD, P("/f"), 0, P2("user.a")), 0);
+	assert_int_equal(fake_call(me, LISTXATTRAT, AT_FDCWD, P("/f"), 0, 0, 0), 0);
+
+	attr = fake_ptr(g, out);
+	memset(attr, 0, 64);
+	attr[0] = 8; /* immutable */
+	assert_int_equal(fake_call(me, SETATTR, AT_FDCWD, P("/f"), out.v, 24, 0), 0);
+	assert_int_equal(open_at("/f", O_WRONLY), -EPERM);
+	memset(attr, 0xff, 64);
+	assert_int_equal(fake_call(me, GETATTR, AT_FDCWD, P("/f"), out.v, 32, 0), 0);
+	assert_true(attr[0] == 8 && attr[1] == 0 && attr[3] == 0 && attr[4] == UINT64_MAX);
+	assert_int_equal(fake_call(me, GETATTR, AT_FDCWD, P("/f"), out.v, 23, 0), -EINVAL);
+	attr[0] = 1 << 30;
+	assert_int_equal(fake_call(me, SETATTR, AT_FDCWD, P("/f"), out.v, 24, 0), -EINVAL);
+	attr[0] = 0;
+	assert_int_equal(fake_call(me, SETATTR, AT_FDCWD, P("/f"), out.v, 24, 0), 0);
+
+	fd = open_at("/f", O_RDWR);
+	assert_int_equal(CALL(fcntl, fd, 1028 /* F_CREATED_QUERY */, 0), 0);
+	assert_int_equal(CALL(fcntl, open_at("/new", O_RDWR | O_CREAT), 1028, 0), 1);
+	attr[0] = attr[1] = 0;
+	assert_int_equal(fake_call(me, 451 /* cachestat */, fd, out.v, out.v + 64, 0), 0);
+	assert_int_equal(attr[8], 1);
+	assert_int_equal(fake_call(me, 451, fd, out.v, out.v + 64, 1), -EINVAL);
+	assert_int_equal(CALL(sysfs, 1, P("tmpfs"), 0), 0);
+	assert_int_equal(CALL(sysfs, 2, 0, out.v), 0);
+	assert_string_equal(fake_ptr(g, out), "tmpfs");
+	assert_int_equal(CALL(sysfs, 2, CALL(sysfs, 3, 0, 0), out.v), -EINVAL);
+	assert_int_equal(CALL(sysfs, 1, P("ext9"), 0), -EINVAL);
+	stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -721,8 +847,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_guest_mounts, begin, end),
 		cmocka_unit_test_setup_teardown(test_leases, begin, end),
 		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
+		cmocka_unit_test_setup_teardown(test_newest_calls, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
+		cmocka_unit_test_setup_teardown(test_names_have_an_age, begin, end),
 		cmocka_unit_test_setup_teardown(test_descriptors_do_not_leak, begin, end),
 		cmocka_unit_test_setup_teardown(test_memfd, begin, end),
 		cmocka_unit_test_setup_teardown(test_walk, begin, end),

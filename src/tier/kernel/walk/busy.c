@@ -84,7 +84,7 @@ static void some_files(void)
 	at(CALL(open, text("/tmp/gone"), O_RDWR | O_CREAT, 0600), FD_DELETED);
 	must(CALL(write, FD_DELETED, mem.v, 5) == 5);
 	must(CALL(unlink, text("/tmp/gone")) == 0);
-	at(CALL(open, text("/other"), O_RDONLY | O_CREAT, 0600), FD_BELOW);
+	at(CALL(open, text("/other"), O_RDONLY | O_CREAT, 0600), FD_HIDDEN);
 	at(CALL(open, text("/below"), O_RDONLY | O_CREAT, 0600), FD_BELOW);
 	must(CALL(unlink, text("/other")) == 0);
 	at(CALL(open, text("/"), O_RDONLY | O_DIRECTORY), FD_DIR);
@@ -239,6 +239,9 @@ static void some_inet_sockets(void)
 	at(CALL(socket, AF_INET, SOCK_DGRAM, 0), FD_UDP);
 	OK(bind, FD_UDP, addr, sizeof(in));
 	must(CALL(sendto, FD_UDP, mem.v, 3, 0, addr, sizeof(in)) == 3);
+	/* Held back, and urgent. */
+	must(CALL(sendto, FD_UDP, mem.v, 3, MSG_MORE, addr, sizeof(in)) == 3);
+	must(CALL(sendto, FD_TCP_CLIENT, mem.v + 3, 1, MSG_OOB, 0, 0) == 1);
 }
 
 static void some_terminals(void)
@@ -308,6 +311,7 @@ static void some_watches(void)
 	must(CALL(inotify_add_watch, FD_INOTIFY, text("/below"), IN_OPEN) == 2);
 	OK(mkdir, text("/tmp/event"), 0700);
 	OK(rmdir, text("/tmp/event"));
+	OK(fcntl, FD_DIR, F_NOTIFY, DN_DELETE | DN_MULTISHOT);
 	at(CALL(epoll_create1, 0), FD_EPOLL);
 	at(CALL(epoll_create1, 0), FD_OUTER);
 	for (unsigned i = 0; i < ARRAY_LEN(watched); i++) {

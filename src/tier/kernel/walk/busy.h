@@ -50,7 +50,8 @@ enum {
 	FD_BACK,
 	FD_LEASE,
 	FD_OUTER,
-	FD_STALE
+	FD_STALE,
+	FD_HIDDEN
 };
 
 struct busy {
@@ -61,7 +62,7 @@ struct busy {
 };
 
 /* @fake has its files (vfs_init) and a place. With "/below" and "/other" in a layer (made when they
- * are not there): the first is open, the second removed. */
+ * are not there): both are open, the second is removed. */
 void busy_make(struct busy *all, struct fake *fake);
 
 #endif

@@ -262,6 +262,7 @@ void files_watch_walk(struct kernel *k, struct walk *w)
 	for (uint32_t i = 1; i <= walk_count_of(w, WALK_FILE) && !w->err; i++) {
 		struct file *f = walk_get(w, WALK_FILE, i);
 
+		dnotify_walk(f, w);
 		if (f->ops == &epoll_ops)
 			f->ops->walk(f, w);
 		else if (w->mode == WALK_LOAD && (f->flags & O_ASYNC))

@@ -14,6 +14,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
+#include "tier/kernel/sys/aio.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
 #include "tier/kernel/walk/memory.h"
@@ -63,7 +64,6 @@ static void fields_walk(struct mm *mm, struct walk *w)
 struct saver {
 	struct mm *mm;
 	struct walk *w;
-	uint32_t count;
 	bool contents; /* the second time */
 };
 
@@ -87,7 +87,6 @@ static int region_save(void *arg, const struct proc_range *r)
 	uint32_t flags = (r->readable ? REGION_READ : 0u) | (r->writable ? REGION_WRITE : 0u) |
 			 (r->executable ? REGION_EXEC : 0u) | (r->shared ? REGION_SHARED : 0u);
 
-	s->count++;
 	if (s->contents) {
 		for (uint64_t at = from; r->readable && at < to && !s->w->err; at += IMAGE_PAGE)
 			page_save(s, at);
@@ -199,6 +198,7 @@ void memories_walk(struct kernel *k, struct walk *w)
 		if (!mm)
 			return;
 		fields_walk(mm, w);
+		aio_walk(k, mm, w);
 		if (w->mode == WALK_SAVE)
 			image_save(k, mm, w);
 		else if (!w->err)

@@ -209,6 +209,9 @@ static void name_walk(struct kernel *k, struct dentry *d, struct walk *w)
 	char *name = d ? d->name : NULL;
 	uint32_t flags = d ? d->flags & DENTRY_DELETED : 0;
 
+	/* A removed file of the host's is nowhere but in our descriptor. */
+	if (kind == NAME_LOOSE && i && i->sb && i->ops != &tree_ops)
+		walk_fail(w, -EOPNOTSUPP);
 	walk_count(w, "kind", &kind, NAME_LOOSE);
 	if (kind == NAME_ROOT) {
 		walk_need(w, "super", WALK_SUPER, (void **)&sb);
@@ -269,6 +272,11 @@ static void anon_walk(struct inode *i, struct walk *w)
 {
 	walk_u64(w, "ino", &i->ino);
 	walk_u32(w, "mode", &i->mode);
+	/* What a directory or a link can do it cannot. */
+	if (S_ISDIR(i->mode) || S_ISLNK(i->mode) || S_ISBLK(i->mode)) {
+		i->mode = S_IFREG;
+		walk_fail(w, -EBADMSG);
+	}
 	walk_u32(w, "nlink", &i->nlink);
 	walk_u32(w, "uid", &i->uid);
 	walk_u32(w, "gid", &i->gid);
@@ -382,7 +390,8 @@ static void mount_load(struct kernel *k, struct mount *r, struct walk *w)
 	struct mount *of = r->sb ? kept_of(k, r->sb) : NULL, *m;
 
 	if (w->err || !r->source || r->root->sb != r->sb || !r->parent != !r->point ||
-		(r->parent && r->point->sb != r->parent->sb)) {
+		(r->parent && r->point->sb != r->parent->sb) || r->sb == k->vfs->anon->sb ||
+		r->sb == k->vfs->memfds || r->parent == k->vfs->anon) {
 		walk_fail(w, -EBADMSG);
 		return;
 	}
@@ -462,7 +471,8 @@ void path_walk(struct path *p, struct walk *w)
 	if (w->mode == WALK_SAVE)
 		return;
 	*p = (struct path){ NULL, NULL };
-	if (!w->err && !m != !d)
+	/* The root of what has no names is no place. */
+	if (!w->err && (!m != !d || (d && S_ISDIR(d->inode->mode) && !d->inode->ops->lookup)))
 		walk_fail(w, -EBADMSG);
 	if (!w->err && m)
 		*p = path_ref((struct path){ m, d });

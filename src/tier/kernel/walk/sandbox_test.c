@@ -174,6 +174,7 @@ static void files_are_there(void)
 	OK(lseek, FD_DELETED, 0, SEEK_SET);
 	assert_string_equal(got(FD_DELETED, 100), "hello");
 	assert_string_equal(got(FD_BELOW, 100), "from below");
+	assert_string_equal(got(FD_HIDDEN, 100), "from below");
 	assert_int_equal(CALL(open, text("/other"), O_RDONLY), -ENOENT);
 	assert_int_equal(CALL(pread64, FD_MEMFD, out.v, 100, 8190), 11);
 	assert_int_equal(CALL(pwrite64, FD_MEMFD, out.v, 1, 9000), -EPERM);
@@ -200,6 +201,9 @@ static void streams_are_there(void)
 	assert_string_equal(got(FD_DGRAM_B, 100), "wai");
 	assert_string_equal(got(FD_DGRAM_B, 100), "ting");
 	assert_string_equal(got(FD_UDP, 100), "req");
+	put("uest", 4);
+	assert_int_equal(CALL(sendto, FD_UDP, mem.v, 4, 0, 0, 0), 4);
+	assert_string_equal(got(FD_UDP, 100), "request");
 	assert_string_equal(got(FD_SLAVE, 100), "line\n");
 	assert_string_equal(got(FD_MASTER, 6), "line\r\n");
 }
@@ -230,6 +234,8 @@ static void sockets_are_there(void)
 	assert_int_equal(CALL(write, (uint64_t)fd, mem.v, 6), 6);
 	fd = CALL(accept4, FD_TCP_LISTEN, 0, 0, 0);
 	assert_string_equal(got((int)fd, 100), "request");
+	assert_int_equal(CALL(recvfrom, (uint64_t)fd, out.v, 1, MSG_OOB, 0, 0), 1);
+	assert_memory_equal(fake_ptr(g, out), "u", 1);
 }
 
 static void events_are_there(void)
