@@ -342,7 +342,7 @@ static void check_clock(struct sandbox *s)
 		die("its clock says %ld instead of %ld", there, here);
 }
 
-/* The first copy notes what it touched, behind the state; others then need fewer faults. */
+/* The first copy notes what it touched, behind the state; others go on from that just as well. */
 static void notes(const struct snap *files, unsigned rounds)
 {
 	struct snap plain = without_notes(files);

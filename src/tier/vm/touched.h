@@ -12,12 +12,11 @@
 
 /*
  * Which pages a copy had touched when its agent was ready: the first copy of a snapshot finds out,
- * it is kept behind the state, and the next ones have them mapped before they run.
+ * it is kept behind the state, and for the next ones they are read from the disk ahead.
  */
 enum {
 	TOUCHED_RUNS_MAX = 2048,
 	TOUCHED_PAGES_MAX = 32768, /* 128 MiB; what is beyond is not worth the waiting */
-	TOUCHED_GAP = 16,          /* pages between two runs that are cheaper taken along */
 };
 
 struct touched {
@@ -40,7 +39,7 @@ bool touched_read(int fd, const struct snap_head *h, struct touched *ret);
 /* The same of bytes in memory. */
 bool touched_take(const void *data, size_t len, const struct snap_head *h, struct touched *ret);
 
-/* Has them mapped now, for reading; nothing is lost when the kernel will not. */
+/* Has the kernel read them, now, into its cache; nothing is lost when it will not. */
 void touched_fetch(const struct touched *t, const struct gmem *mem);
 
 #endif

@@ -25,7 +25,7 @@ static struct snap_head head(void)
 
 static void pages_become_runs(void **state)
 {
-	static const uint64_t pages[] = { 0, 1, 2, 2 + TOUCHED_GAP, 100, 101 };
+	static const uint64_t pages[] = { 0, 1, 2, 100, 101 };
 	static struct touched t;
 
 	(void)state;
@@ -33,7 +33,7 @@ static void pages_become_runs(void **state)
 		touched_add(&t, pages[i]);
 	assert_int_equal(t.count, 2);
 	assert_int_equal(t.runs[0].first, 0);
-	assert_int_equal(t.runs[0].count, 3 + TOUCHED_GAP);
+	assert_int_equal(t.runs[0].count, 3);
 	assert_int_equal(t.runs[1].first, 100);
 	assert_int_equal(t.runs[1].count, 2);
 	for (uint64_t i = 1000; i < 1000 + 100 * TOUCHED_RUNS_MAX; i += 100)
@@ -112,7 +112,6 @@ static void fetched(void **state)
 {
 	static struct touched t;
 	int fd = memfd_create("memory", MFD_CLOEXEC);
-	unsigned char here[8];
 	struct gmem mem;
 	struct err e = { 0 };
 
@@ -123,8 +122,7 @@ static void fetched(void **state)
 	touched_add(&t, 2);
 	touched_add(&t, 3);
 	touched_fetch(&t, &mem);
-	/* Whether it is there is the kernel's to say; that it is right is ours. */
-	assert_int_equal(mincore(mem.regions[0].host, sizeof(here) * 4096, here), 0);
+	/* Whether it is there now is the kernel's to say. */
 	assert_int_equal(mem.regions[0].host[3 * 4096], 'x');
 	gmem_done(&mem);
 	close(fd);
