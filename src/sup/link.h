@@ -38,12 +38,16 @@ enum sup_state {
 	SUP_ENDED,  /* the end record is written; the link closes next */
 };
 
-enum { LINK_TEXT = 376 };
+enum {
+	LINK_TEXT = 376,
+	SUP_STARTS = START_PTY | START_NULL_STDIN | START_DRAIN, /* flags of START on this link */
+};
 
 struct link_status {
 	enum sup_state state;
 	char id[ID_LEN + 1];
 	enum wall tier;          /* WALL_NONE while it is not decided */
+	uint16_t starts;         /* which of SUP_STARTS it knows: it may be older than we are */
 	bool tier_waits;         /* sandboxes of that tier can be made ahead: sup_spawn_ahead() */
 	char why[LINK_TEXT];     /* policy's line for the tier; "": not yet */
 	char warning[LINK_TEXT]; /* what the operator should know, e.g. limits; "" */

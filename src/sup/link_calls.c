@@ -93,7 +93,7 @@ static int check_start(const struct link_start *s, size_t size, size_t count, st
 {
 	if (!s->argv || !s->argv[0])
 		return err_say(e, EINVAL, "no command to start");
-	if (s->flags & ~(START_PTY | START_NULL_STDIN | START_DRAIN))
+	if (s->flags & ~SUP_STARTS)
 		return err_say(e, EINVAL, "flags %#x", s->flags);
 	if (s->tag && (!*s->tag || strlen(s->tag) > LABEL_MAX))
 		return err_say(e, EINVAL, "a tag has 1 to %d bytes", LABEL_MAX);
@@ -114,6 +114,8 @@ int link_start(struct link *l, const struct link_start *s, const struct link_han
 	own_mem uint8_t *large = NULL;
 	struct link_call *c;
 	struct msg m;
+	/* A supervisor from before START_DRAIN still has its sandbox: it ends as it always did. */
+	uint16_t flags = s->flags & (uint16_t)(~START_DRAIN | l->status.starts);
 	int r = check_start(s, size, count, e);
 
 	if (r < 0)
@@ -124,10 +126,10 @@ int link_start(struct link *l, const struct link_start *s, const struct link_han
 		if (!large)
 			return err_set(e, ENOMEM, "%zu bytes for arguments", size);
 	}
-	r = link_open(l, PROTO_START, s->flags, s->window, h, arg, &c, e);
+	r = link_open(l, PROTO_START, flags, s->window, h, arg, &c, e);
 	if (r < 0)
 		return r;
-	msg_begin(&m, large ? large : small, large ? size : sizeof(small), PROTO_START, s->flags,
+	msg_begin(&m, large ? large : small, large ? size : sizeof(small), PROTO_START, flags,
 		c->stream);
 	put_strings(&m, TAG_ARG, s->argv);
 	put_strings(&m, TAG_ENV, s->env);

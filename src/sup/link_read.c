@@ -66,6 +66,7 @@ static int read_status(struct link *l, const struct ctl_fields *v)
 	ctl_line(s->why, sizeof(s->why), ctl_text(v, TAG_WHY));
 	ctl_line(s->warning, sizeof(s->warning), ctl_text(v, TAG_WARNING));
 	ctl_line(s->reason, sizeof(s->reason), ctl_text(v, TAG_REASON));
+	s->starts = (uint16_t)ctl_num(v, TAG_STARTS, 0);
 	s->tier_waits = ctl_num(v, TAG_WAITS, 0) != 0;
 	s->pid = (pid_t)ctl_num(v, TAG_PID, 0);
 	s->sup_pid = (pid_t)ctl_num(v, TAG_SUP_PID, 0);

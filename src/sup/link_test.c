@@ -242,6 +242,35 @@ static void test_a_process(void **state)
 	assert_int_equal(link_call_count(p->l), 0);
 }
 
+/* It says which flags it knows; one from before they were told gets none of the later ones. */
+static void test_an_older_supervisor(void **state)
+{
+	static const char *const argv[] = { "sh", NULL };
+	const struct link_start start = {
+		.argv = argv, .window = 1000, .flags = START_NULL_STDIN | START_DRAIN
+	};
+	struct pair *p = *state;
+
+	for (int knows = 0; knows < 2; knows++) {
+		uint8_t buf[128];
+		struct link_call *c;
+		struct msg m;
+
+		msg_begin(&m, buf, sizeof(buf), PROTO_STATUS, 0, 0);
+		msg_u32(&m, TAG_STATE, SUP_RUNNING);
+		msg_text(&m, TAG_BOX, "abcdefghijkl");
+		if (knows)
+			msg_u32(&m, TAG_STARTS, SUP_STARTS);
+		assert_int_equal(ctl_put_msg(&p->other, &m), 0);
+		turn(p);
+		assert_int_equal(link_start(p->l, &start, &handler, p, &c, NULL), 0);
+		hear(p);
+		assert_int_equal(p->seen.type, PROTO_START);
+		assert_int_equal(
+			p->seen.flags, knows ? START_NULL_STDIN | START_DRAIN : START_NULL_STDIN);
+	}
+}
+
 static void test_a_number_is_free_after_the_final_frame_only(void **state)
 {
 	struct pair *p = *state;
@@ -649,6 +678,7 @@ int main(void)
 #define TEST(f) cmocka_unit_test_setup_teardown(f, begin, finish)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_process),
+		TEST(test_an_older_supervisor),
 		TEST(test_a_number_is_free_after_the_final_frame_only),
 		TEST(test_dropping_in_a_callback),
 		TEST(test_the_end_fails_what_is_open),

@@ -75,6 +75,7 @@ void link_status_send(struct serve *s)
 		return;
 	msg_begin(&m, buf, sizeof(buf), PROTO_STATUS, 0, 0);
 	msg_u32(&m, TAG_VERSION, PROTO_VERSION);
+	msg_u32(&m, TAG_STARTS, SUP_STARTS);
 	msg_u32(&m, TAG_STATE, s->state);
 	msg_text(&m, TAG_BOX, s->id);
 	msg_u32(&m, TAG_SUP_PID, (uint32_t)getpid());

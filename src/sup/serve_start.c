@@ -148,7 +148,7 @@ static int check_start(const struct serve *s, const struct frame *f, const struc
 {
 	const char *label = ctl_text(v, TAG_LABEL);
 
-	if (f->flags & ~(START_PTY | START_NULL_STDIN | START_DRAIN))
+	if (f->flags & ~SUP_STARTS)
 		return EOPNOTSUPP;
 	if (!ctl_has(v, TAG_ARG) || (label && (!*label || strlen(label) > LABEL_MAX)) ||
 		ctl_num(v, TAG_ROWS, 0) > UINT16_MAX || ctl_num(v, TAG_COLS, 0) > UINT16_MAX ||

@@ -30,7 +30,7 @@ TAGS = dict(
     OUTPUT=(73, 'Q'), PIDS=(74, 'I'), CPU_MILLI=(75, 'I'), CPU_WEIGHT=(76, 'I'), ASKED=(77, 'I'),
     HOSTNAME=(78, 's'), CALLER=(79, 's'), TRACE=(80, 's'), BOX=(81, 's'), TIER=(82, 'I'), WHY=(83, 's'),
     WARNING=(84, 's'), REASON=(85, 's'), SUP_PID=(86, 'I'), PROCESSES=(87, 'I'), CAUSE=(88, 's'),
-    AT_STEP=(89, 's'), NUMBERS=(90, 'b'), WAITS=(91, 'I'), TRAITS=(96, 'b'), ASKED_BY=(97, 's'), RISK=(98, 's'),
+    AT_STEP=(89, 's'), NUMBERS=(90, 'b'), WAITS=(91, 'I'), STARTS=(92, 'I'), TRAITS=(96, 'b'), ASKED_BY=(97, 's'), RISK=(98, 's'),
     TEMPLATE=(99, 's'), MOUNT=(100, 'b'), NET=(101, 'I'), UPPER=(102, 'I'), FROM=(103, 'I'),
     IO_BYTES=(120, 'Q'), IO_OPS=(121, 'Q'), BOOT_MS=(122, 'Q'), OOM_KILLS=(27, 'Q'), PIDS_REFUSED=(28, 'Q'))
 BY_NUMBER = {n: (name, kind) for name, (n, kind) in TAGS.items()}
