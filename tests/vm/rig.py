@@ -204,7 +204,7 @@ def boot(work, kernel, seconds):
 
         timer = patience()
         for raw in qemu.stdout:
-            line = raw.decode(errors="replace").rstrip()
+            line = raw.decode(errors="replace").rstrip().rsplit("\x1b[2J", 1)[-1]  # the firmware clears the screen, without a newline
             log.write(line + "\n")
             found = re.match(r"case (ok|FAILED) (\S+)", line)
             if found:
