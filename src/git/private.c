@@ -88,22 +88,23 @@ static int fill(const char *common, const char *oid, const char *gitdir, struct 
 int git_private_add(
 	const char *repo, const char *oid, const char *gitdir, const char *path, struct err *e)
 {
-	char common[WARD_PATH_MAX], separate[WARD_PATH_MAX + 32], file[WARD_PATH_MAX];
+	char common[WARD_PATH_MAX], separate[WARD_PATH_MAX + 32];
 	const char *format = strlen(oid) == 64 ? "--object-format=sha256" : "--object-format=sha1";
 	const char *init[] = { "init", "--quiet", "--template=", format, separate, path, NULL };
 	static const char *const fill_tree[] = { "reset", "--hard", "--quiet", NULL };
-	/* Settings that were about the lender's own checkouts. */
-	const char *not_bare[] = { "config", "--file", file, "core.bare", "false", NULL };
-	const char *own_tree[] = { "config", "--file", file, "--unset-all", "core.worktree", NULL };
-	const char *no_trees[] = { "config", "--file", file, "--unset-all",
+	/* Settings that were about the lender's own checkouts. In the folder itself: git looks at
+	 * where it is, and the caller may stand where it may not. */
+	static const char *const not_bare[] = { "config", "--file", "config", "core.bare", "false",
+		NULL };
+	static const char *const own_tree[] = { "config", "--file", "config", "--unset-all",
+		"core.worktree", NULL };
+	static const char *const no_trees[] = { "config", "--file", "config", "--unset-all",
 		"extensions.worktreeConfig", NULL };
 	int r = git_common_dir(repo, common, e);
 
 	if (r < 0)
 		return r;
 	r = str_fmt(separate, sizeof(separate), "--separate-git-dir=%s", gitdir);
-	if (r == 0)
-		r = str_fmt(file, sizeof(file), "%s/config", gitdir);
 	if (r < 0)
 		return err_set(e, -r, "repository '%s'", gitdir);
 	r = run(NULL, init, 0, e);
@@ -112,10 +113,10 @@ int git_private_add(
 	if (r == 0)
 		r = copy_refs(repo, gitdir, e);
 	if (r == 0)
-		r = run(NULL, not_bare, 0, e);
+		r = run(gitdir, not_bare, 0, e);
 	if (r < 0)
 		return r;
-	run(NULL, own_tree, 0, NULL); /* both fail where there is nothing to unset */
-	run(NULL, no_trees, 0, NULL);
+	run(gitdir, own_tree, 0, NULL); /* both fail where there is nothing to unset */
+	run(gitdir, no_trees, 0, NULL);
 	return run(path, fill_tree, 0, e);
 }
