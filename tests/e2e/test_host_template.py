@@ -317,9 +317,9 @@ def test_closed_files_of_the_host_stay_closed(place):
 @needs_root
 def test_follows_every_file_that_it_shows(box, place):
     box.out("--", "true")
-    (place / "services").write_text("new-service 4242/tcp\n")
-    done = unshared(f"mount --bind $1 /etc/services; {' '.join(box.argv(*CONTAINER))} -- cat /etc/services", place / "services")
-    assert done.stdout == "new-service 4242/tcp\n"
+    (place / "profile").write_text("# another one\n")
+    done = unshared(f"mount --bind $1 /etc/profile; {' '.join(box.argv(*CONTAINER))} -- cat /etc/profile", place / "profile")
+    assert done.stdout == "# another one\n"
 
 
 @needs_root
