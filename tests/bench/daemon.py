@@ -25,13 +25,14 @@ ROOT = HERE.parents[1]
 BUILD = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
 os.environ.setdefault("WARD", str(BUILD / "ward"))
 sys.path.insert(0, str(ROOT / "tests" / "lib"))  # before this folder: there is a daemon.py too
+import node  # noqa: E402
 from daemon import Daemon  # noqa: E402
 from hubtest import Hub, supervisors, until  # noqa: E402
 from leftovers import Leaks, children_of  # noqa: E402
 from wardtest import BINARY  # noqa: E402
 
 OUT = BUILD / "bench"
-NODE_MIN = 20
+NODE = node.find()
 POOL = 16
 WIDTH = 8  # creates under way at one time
 FILE_BYTES = 100_000_000
@@ -204,17 +205,15 @@ class Clients:
                     "E2B_ENVD_RPC_CONNECTIONS": str(2 * COMMANDS + 100)}
 
     def __call__(self, *words):
-        done = subprocess.run(["node", HERE / "client.mjs", *map(str, words)], env=self.env, capture_output=True, text=True, timeout=CLIENT_S)
+        done = subprocess.run([NODE, HERE / "client.mjs", *map(str, words)], env=self.env, capture_output=True, text=True, timeout=CLIENT_S)
         if done.returncode:
             raise RuntimeError(f"client.mjs {words}: {done.stderr[-2000:]}")
         return json.loads(done.stdout)
 
 
 def why_no_node():
-    node = shutil.which("node")
-    found = re.match(r"v(\d+)", subprocess.run([node, "--version"], capture_output=True, text=True).stdout) if node else None
-    if not found or int(found[1]) < NODE_MIN:
-        return f"no node {NODE_MIN} or newer"
+    if not NODE:
+        return f"no node {node.NODE_MIN} or newer"
     if not (ROOT / "tests" / "front" / "node_modules" / "e2b").is_dir():
         return "the client packages are not installed: tools/setup bench"
     return None

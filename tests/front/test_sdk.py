@@ -1,32 +1,25 @@
 """The suites with the packages `e2b` and `@e2b/code-interpreter` as npm has them, against a real daemon."""
 import pathlib
 import re
-import shutil
 import subprocess
 
+import node
 import pytest
 
 HERE = pathlib.Path(__file__).parent
 SUITES = sorted(p.name for p in HERE.glob("*.test.mjs"))
-NODE_MIN = 20
-
-
-def node_version():
-    node = shutil.which("node")
-    found = re.match(r"v(\d+)", subprocess.run([node, "--version"], capture_output=True, text=True).stdout) if node else None
-    return int(found[1]) if found else 0
+NODE = node.find()
 
 
 @pytest.fixture(scope="module", autouse=True)
 def packages():
-    if node_version() < NODE_MIN:
-        pytest.skip(f"the clients need node {NODE_MIN} or newer")
+    assert NODE, f"no node {node.NODE_MIN} or newer: tools/setup test"
     assert (HERE / "node_modules" / "e2b").is_dir(), "the client packages are not installed: tools/setup test"
 
 
 def passes(daemon, keys, suite):
     env = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "WARD_URL": daemon.url, "WARD_KEY": keys[0], "WARD_KEY_OTHER": keys[1]}
-    done = subprocess.run(["node", "--test", "--test-force-exit", "--test-reporter=tap", suite], cwd=HERE, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([NODE, "--test", "--test-force-exit", "--test-reporter=tap", suite], cwd=HERE, env=env, capture_output=True, text=True, timeout=600)
     bad = re.findall(r"^not ok \d+ - (.*)$", done.stdout, re.M)
     assert done.returncode == 0 and not bad, f"{bad}\n{done.stdout[-20000:]}\n{done.stderr[-2000:]}"
     assert int(re.search(r"^# pass (\d+)", done.stdout, re.M)[1]) > 0
