@@ -131,6 +131,10 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	int r;
 
 	trail_begin(t, STEP_UNSHARE);
+	/* As who ward is: it may lie where nobody else gets to. */
+	boot->exe = host_open(AGENT_PROGRAM, O_RDONLY, 0);
+	if (boot->exe < 0)
+		return err_set(e, -boot->exe, "opening ward's own program");
 	r = new_namespaces(e);
 	if (r < 0)
 		return r;
@@ -152,9 +156,6 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 		r = kbox_views(b, -2, e);
 	if (r < 0)
 		return r;
-	boot->exe = host_open(AGENT_PROGRAM, O_RDONLY, 0);
-	if (boot->exe < 0)
-		return err_set(e, -boot->exe, "opening ward's own program");
 	trail_begin(t, STEP_PROC);
 	boot->proc = open_proc(e);
 	if (boot->proc < 0)
