@@ -5,27 +5,17 @@ import signal
 
 import pytest
 
-import hubtest
 from hubtest import *  # noqa: F401,F403
 from hubtest import Gone, supervisors, until
 from runbox import needs_root
 
 pytestmark = needs_root
-FAKE = pathlib.Path(__file__).with_name("fakesup.py")
 
 
-@pytest.fixture
-def fakes(hub, monkeypatch):
-    """Hubs whose supervisors are fakes that can be made ahead."""
-    def make(*options, **named):
-        with monkeypatch.context() as m:
-            m.setattr(hubtest, "BINARY", FAKE)
-            return hub(*options, tier="vm", **named)
-
-    make.state = hub.state
-    (hub.state.parent / "fake-mode").write_text("ok")
+@pytest.fixture(autouse=True)
+def can_wait(hub):
+    """The fakes are of a kind that can be made ahead."""
     (hub.state.parent / "fake-waits").touch()
-    return make
 
 
 def empty(h):

@@ -1,32 +1,15 @@
 """Snapshots and forks through the hub, with supervisors whose tier has them (tests/e2e/fakesup.py)."""
-import pathlib
 import signal
 import sqlite3
 import stat
 
 import pytest
 
-import hubtest
 from hubtest import *  # noqa: F401,F403
 from hubtest import Gone, Refused, supervisors, until
 from runbox import needs_root
 
 pytestmark = needs_root
-FAKE = pathlib.Path(__file__).with_name("fakesup.py")
-
-
-@pytest.fixture
-def fakes(hub, monkeypatch):
-    """Hubs whose supervisors are fakes; `fakes.mode` says how these behave."""
-    def make(*options, **named):
-        with monkeypatch.context() as m:
-            m.setattr(hubtest, "BINARY", FAKE)
-            return hub(*options, tier="vm", **named)
-
-    make.state = hub.state
-    make.mode = lambda text: (hub.state.parent / "fake-mode").write_text(text)
-    make.mode("ok")
-    return make
 
 
 def refused(h, *words):

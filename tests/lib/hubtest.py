@@ -1,6 +1,7 @@
 """The hub without a front: tests/hub/driver.c as a Python object.
 
 hub       fixture: a factory of Hub objects on one state directory; what is left is ended afterwards
+fakes     fixture: the same with supervisors that tests/e2e/fakesup.py plays
 """
 import contextlib
 import itertools
@@ -10,6 +11,7 @@ import pathlib
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -19,6 +21,7 @@ from leftovers import Leaks
 from wardtest import BINARY
 
 DRIVER = BINARY.parent / "tests" / "hub" / "hub-driver"
+FAKE = pathlib.Path(__file__).parents[1] / "e2e" / "fakesup.py"
 PATIENCE = 60
 
 
@@ -190,3 +193,17 @@ def hub(state):
     for name in (state / "run").iterdir():
         assert not name.name.endswith((".sock", ".end", ".new")), f"left behind: {name}"
     leaks.check()
+
+
+@pytest.fixture
+def fakes(hub, monkeypatch):
+    """Hubs whose supervisors are fakes; `fakes.mode` says how these behave."""
+    def make(*options, **named):
+        with monkeypatch.context() as m:
+            m.setattr(sys.modules[__name__], "BINARY", FAKE)
+            return hub(*options, tier="vm", **named)
+
+    make.state = hub.state
+    make.mode = lambda text: (hub.state.parent / "fake-mode").write_text(text)
+    make.mode("ok")
+    return make
