@@ -283,15 +283,13 @@ static int write_step(
 	int r;
 
 	hub_point(sb->hub, "journal");
-	r = db_begin(db, &e);
-	if (r == 0 && sb->also) {
+	if (sb->also)
 		sandbox_row(sb, &row);
-		r = sb->also(db, &row, &e);
-	}
+	r = db_begin(db, &e);
 	if (r == 0 && sb->end)
 		r = db_end_insert(db, sb->end, &e);
 	if (r == 0)
-		r = db_box_step(db, &step, &e);
+		r = db_box_step_with(db, &step, &row, sb->also, &e);
 	if (r == 0)
 		r = db_commit(db, &e);
 	else

@@ -70,7 +70,9 @@ def test_exec(daemon, box):
     assert daemon.ward("exec", box, "no-such-program").returncode == 127
     assert daemon.ward("exec", box, "/etc/hostname").returncode == 126
     assert daemon.ward("exec", box, "sh", "-c", "kill -9 $$").returncode == 137
-    assert daemon.ward("exec", "--timeout", "300ms", box, "sleep", "60").returncode == 137
+    done = daemon.ward("exec", "--timeout", "300ms", box, "sh", "-c", "echo begun; sleep 60")
+    assert done.returncode == 124 and done.stdout == "begun\n"
+    assert done.stderr == "ward: the command was killed: the time of its --timeout was over\n"
     assert len(out(daemon.ward("exec", box, "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"))) == 5000000
 
 
