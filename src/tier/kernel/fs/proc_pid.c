@@ -354,13 +354,13 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 
 static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 {
-	char at[GUEST_PATH_MAX];
+	char at[GUEST_PATH_MAX], root[GUEST_PATH_MAX];
 
 	for (struct mount *m = c->k->vfs->mounts; m; m = m->next) {
-		if (!mount_path(c, m, at, sizeof(at)))
+		if (!mount_path(c, m, at, sizeof(at)) || mount_root_show(m, root, sizeof(root)) < 0)
 			continue;
-		buf_add_fmt(out, "%u %u 0:%llu / %s ", m->id, m->parent ? m->parent->id : m->id,
-			(unsigned long long)m->sb->dev, at);
+		buf_add_fmt(out, "%u %u 0:%llu %s %s ", m->id, m->parent ? m->parent->id : m->id,
+			(unsigned long long)m->sb->dev, root, at);
 		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
 			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)

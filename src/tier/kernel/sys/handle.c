@@ -48,7 +48,7 @@ SYSCALL5(name_to_handle_at, int, dirfd, gva_t, upath, gva_t, uhandle, gva_t, umo
 	if (r < 0)
 		return r;
 	b = (struct body){ p.dentry->sb->dev, p.dentry->inode->ino };
-	id = p.mnt->id;
+	id = flags & HANDLE_ID64 ? mount_unique(p.mnt) : p.mnt->id;
 	if (p.dentry->sb->flags & SB_NO_CACHE && !(flags & HANDLE_FID))
 		r = -EOPNOTSUPP; /* what has no lasting names is not found again */
 	path_unref(p);

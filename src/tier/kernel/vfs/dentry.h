@@ -103,6 +103,13 @@ struct mount {
 	struct mount *copy_of; /* while a tree of mounts is copied */
 };
 
+/* Its number that no other mount ever has; all are above MOUNT_ID_UNIQUE. */
+#define MOUNT_ID_UNIQUE (1ULL << 31)
+static inline uint64_t mount_unique(const struct mount *m)
+{
+	return MOUNT_ID_UNIQUE + m->id;
+}
+
 /* State of vfs/ in one kernel. */
 enum { DENTRY_BUCKETS = 8192 };
 struct vfs_state {

@@ -17,6 +17,8 @@ int pidfd_install(struct task *t, struct proc *p, unsigned flags);
 int32_t pidfd_pid(struct task *t, int fd);
 /* The same; a directory /proc/PID serves as well. */
 int32_t pidfd_signal_pid(struct task *t, int fd);
+/* @p has been waited for, and its number is free: its descriptors keep how it ended. */
+void pidfds_reaped(struct proc *p);
 bool pidfd_is_nonblocking(struct task *t, int fd);
 
 #endif
