@@ -16,12 +16,14 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
+#include "tier/kernel/vfs/pidfd.h"
 
 enum { HZ = 100, PAGE = 4096, STRING_MAX = 128 << 10 };
 
@@ -427,6 +429,8 @@ static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 		f->flags | (c->t->files->slots[c->fd].cloexec ? (unsigned)O_CLOEXEC : 0),
 		f->path.mnt ? f->path.mnt->id : 0, (unsigned long long)f->inode->ino);
 	inotify_show_watches(f, out);
+	fanotify_show_marks(f, out);
+	pidfd_show_who(f, out);
 }
 
 /* Links */

@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#include "base/buf.h"
 #include "base/str.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
@@ -170,6 +171,15 @@ static void pidfd_release(struct file *f)
 static int pidfd_show(struct file *f, char *buf, size_t cap)
 {
 	return str_copy(buf, cap, "anon_inode:[pidfd]");
+}
+
+void pidfd_show_who(struct file *f, struct buf *out)
+{
+	const struct proc *p = f->ops == &pidfd_ops ? proc_of(f) : NULL;
+	int pid = p ? p->pid : -1;
+
+	if (f->ops == &pidfd_ops)
+		buf_add_fmt(out, "Pid:\t%d\nNSpid:\t%d\n", pid, pid);
 }
 
 static void pidfd_walk(struct file *f, struct walk *w)

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
+struct file;
 struct task;
 struct proc;
 struct file_ops;
@@ -19,6 +21,8 @@ int32_t pidfd_pid(struct task *t, int fd);
 int32_t pidfd_signal_pid(struct task *t, int fd);
 /* @p has been waited for, and its number is free: its descriptors keep how it ended. */
 void pidfds_reaped(struct proc *p);
+/* Lines of /proc/PID/fdinfo; nothing when @f is another kind of file. */
+void pidfd_show_who(struct file *f, struct buf *out);
 bool pidfd_is_nonblocking(struct task *t, int fd);
 
 #endif
