@@ -92,6 +92,7 @@ struct call {
 	void (*own_free)(void *own);
 	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
 	bool fetched;          /* it was asked once in this call */
+	struct fan_ask *asks;  /* who is asked whether it may go on: io/fanotify.h */
 	struct file *held;     /* reference: what it waits for goes on, even when it is closed */
 	int held_fd;
 	struct ktimer timer;
@@ -212,6 +213,7 @@ struct proc {
 	char *cmdline;       /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;
 	int oom_score_adj;
+	struct pidfd *pidfds; /* vfs/pidfd.c: told how it ended when it is reaped */
 };
 
 struct pgrp {
