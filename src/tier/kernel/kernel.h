@@ -113,6 +113,7 @@ struct kernel {
 	struct sock_state *sock;
 	struct tty_state *tty;
 	struct ipc_state *ipc;
+	struct key_state *keys;
 	struct inotify_state *inotify;
 	const struct notify_ops *notify; /* vfs/notify.h */
 	struct lock_state *locks;
