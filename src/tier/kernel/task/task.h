@@ -26,6 +26,7 @@ struct host_task; /* trap/: the host thread behind a task */
 struct file;
 struct call_fn;
 struct seccomp_filter; /* task/seccomp.h */
+struct key;            /* keys/key.h */
 
 struct cred {
 	unsigned refs;
@@ -122,6 +123,13 @@ struct deliver {
 	int64_t restart; /* call number to make again after it, or -1 */
 };
 
+/* A task's own keyring, its session's, and where requested keys go by default (KEY_REQKEY_DEFL_*).
+ */
+struct task_keys {
+	struct key *thread, *session; /* references */
+	uint32_t request_to;
+};
+
 enum task_state { TASK_RUNNING, TASK_STOPPED, TASK_DEAD };
 
 struct task {
@@ -166,6 +174,7 @@ struct task {
 	bool seccomp_strict;
 	struct seccomp_filter *filters; /* the newest; reference */
 	int32_t pdeath_signal;
+	struct task_keys keys;
 
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
@@ -214,6 +223,7 @@ struct proc {
 	size_t cmdline_len;
 	int oom_score_adj;
 	struct pidfd *pidfds; /* vfs/pidfd.c: told how it ended when it is reaped */
+	struct key *process_ring; /* reference, or NULL */
 };
 
 struct pgrp {
