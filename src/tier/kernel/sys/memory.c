@@ -287,13 +287,12 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 		if (copy < 0)
 			return -ENFILE;
 		task->call.map_fd = copy + 1;
+		task->call.map_at = fd;
 		slot->mirror = mirror;
 	}
-	if (flags & MAP_LOCKED) {
-		task->call.map_at = fd;
+	if (flags & MAP_LOCKED)
 		return map_locked(
 			task, (uint64_t[]){ addr, len, prot, flags, (uint64_t)(unsigned)fd, off });
-	}
 	task->call.go_native = true;
 	return 0;
 }
