@@ -167,6 +167,30 @@ CASE(reading_only)
 	cat("f");
 }
 
+CASE(mapping_is_access)
+{
+	struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 2 } };
+	struct stat st;
+	int fd;
+
+	put("f", "hello");
+	fd = need_fd("f", open("f", O_RDONLY));
+	need("utimes", utimensat(AT_FDCWD, "f", old, 0));
+	say_bytes("reads", map(fd, PROT_READ, MAP_PRIVATE), 5);
+	need("stat", stat("f", &st));
+	say_is("accessed", st.st_atim.tv_sec > 2);
+	say_is("not changed", st.st_mtim.tv_sec == 2);
+}
+
+CASE(flags_that_are_none)
+{
+	int fd = need_fd("f", open("f", O_RDWR | O_CREAT, 0600));
+
+	need("ftruncate", ftruncate(fd, 4096));
+	say("every flag", mmap(NULL, 4096, PROT_READ, ~0, fd, 0) == MAP_FAILED ? -1 : 0);
+	say("no type", mmap(NULL, 4096, PROT_READ, 0, fd, 0) == MAP_FAILED ? -1 : 0);
+}
+
 enum { THREADS = 4, ROUNDS = 400 };
 
 struct reader {
