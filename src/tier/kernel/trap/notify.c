@@ -146,7 +146,7 @@ static bool write_signal(struct task *t)
 	o.s.alt_size = t->altstack.size;
 	o.s.alt_flags = t->altstack.flags;
 	o.s.on_alt = (d->act.flags & SA_ONSTACK) != 0;
-	o.s.restart = d->restart;
+	o.s.restart = d->restart >= 0 || (d->act.flags & SA_RESTART) ? d->restart : RESTART_NEVER;
 	memcpy(o.s.info, &d->info, sizeof(o.s.info));
 	d->sig = 0;
 	return order_write(t, &o, sizeof(o));
