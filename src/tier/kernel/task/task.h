@@ -103,8 +103,8 @@ struct call {
 	struct task *ready_next;
 	bool settling;  /* over, but the task is stopped: call.ret is kept */
 	bool go_native; /* the answer is: let the host do it (close, exit, mmap of a file) */
-	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
-	int map_at;     /* ordered, with map_fd: at this number instead */
+	int map_fd;     /* a host descriptor + 1 to put into the guest's process first, */
+	int map_at;     /* at this number */
 	bool ordered;   /* an order lies in the slot: kick */
 	/* For trap/answers.h: */
 	bool unsteady; /* its path led where names come and go by themselves */
