@@ -455,12 +455,23 @@ static void in_vfork(void)
 }
 
 /* The host's own wait: nobody but it knows. */
-static void in_futex(void)
+static void wait_word(const struct timespec *timeout)
 {
 	about();
 	while (__atomic_load_n(&shared->word, __ATOMIC_SEQ_CST) == 0)
-		syscall(SYS_futex, &shared->word, FUTEX_WAIT, 0, NULL, NULL, 0);
+		must(syscall(SYS_futex, &shared->word, FUTEX_WAIT, 0, timeout, NULL, 0) == 0 ||
+			errno == EINTR || errno == EAGAIN);
 	must(shared->word == 9);
+}
+
+static void in_futex(void)
+{
+	wait_word(NULL);
+}
+
+static void in_timed_futex(void)
+{
+	wait_word(&(struct timespec){ LONG_S, 0 });
 }
 
 static void end_futex(pid_t pid)
@@ -602,6 +613,7 @@ static const struct {
 	{ "wait", in_wait, end_pipe, 0 },
 	{ "vfork", in_vfork, end_pipe, 0 },
 	{ "futex", in_futex, end_futex, 0 },
+	{ "futex with a time", in_timed_futex, end_futex, 0 },
 	{ "fifo", in_fifo, end_fifo, 0 },
 	{ "terminal", in_terminal, end_terminal, 0 },
 	{ "loop", in_loop, end_loop, 'R' },

@@ -154,13 +154,15 @@ static void image_save(struct kernel *k, struct mm *mm, struct walk *w)
 {
 	struct saver s = { .mm = mm, .w = w };
 	uint64_t end = UINT64_MAX;
+	int r = regions_save(k, &s);
 
 	/* Each list ends with a number that no address is. */
-	walk_fail(w, regions_save(k, &s));
 	walk_u64(w, "from", &end);
-	if (!w->err)
-		walk_fail(w, pages_save(k, &s));
+	if (r == 0)
+		r = pages_save(k, &s);
 	walk_u64(w, "at", &end);
+	/* It is dead, and we have not heard of it; or there is nothing in it yet. */
+	walk_fail(w, r == -ESRCH || r == -ENOENT ? -EBUSY : r);
 }
 
 static void image_load(struct mm_image *image, struct walk *w)
