@@ -176,6 +176,7 @@ struct task {
 	int32_t pdeath_signal;
 	struct task_keys keys;
 
+	int64_t past_cpu_ns;    /* of the host thread that a walk has taken it from */
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
 	bool embryo;            /* made, but its host thread has not said hello */
@@ -210,14 +211,14 @@ struct proc {
 	int32_t exit_signal; /* to the parent; SIGCHLD normally */
 	struct rlimit limits[RLIM_NLIMITS];
 	struct rusage children_usage, own_usage; /* own: once it is dead */
-	struct rusage past_usage; /* of the host processes that it has left by exec */
+	struct rusage past_usage;                /* of the same */
 	int64_t start_ns;
 	uint64_t personality;
 	struct ktimer itimer_real;
 	int64_t itimer_real_interval, itimer_real_when; /* when: 0 is not armed */
 	void *posix_timers;                             /* timer_create */
 	struct host_proc *host;
-	int64_t past_cpu_ns; /* of the host processes that it has left by exec */
+	int64_t past_cpu_ns; /* of the host processes that it has left, by exec or in a walk */
 	bool vfork_waits;    /* its parent waits until it execs or ends */
 	char *cmdline;       /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;

@@ -227,19 +227,44 @@ static bool change_site(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 	return write_text(t->k, mm->host_pid, at, jump);
 }
 
+/* What was there: mov $nr, %eax. */
+static void site_bytes(const struct place *p, unsigned i, uint8_t ret[5])
+{
+	const uint8_t mov[5] = { 0xb8, (uint8_t)p->sites[i].nr, (uint8_t)(p->sites[i].nr >> 8) };
+
+	memcpy(ret, mov, sizeof(mov));
+}
+
 int place_undo(struct task *t)
 {
 	struct place *p = t->mm->place;
 
 	t->mm->place_off = true;
 	for (unsigned i = 0; p && i < p->count; i++) {
-		uint8_t mov[5] = { 0xb8, (uint8_t)p->sites[i].nr, (uint8_t)(p->sites[i].nr >> 8) };
+		uint8_t mov[5];
 
+		site_bytes(p, i, mov);
 		if (p->sites[i].state == SITE_CHANGED &&
 			!write_text(t->k, t->mm->host_pid, p->sites[i].ip - SITE_BYTES, mov))
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+void place_clean(const struct mm *mm, uint64_t at, uint8_t page[4096])
+{
+	const struct place *p = mm->place;
+
+	for (unsigned i = 0; p && i < p->count; i++) {
+		uint64_t off = p->sites[i].ip - SITE_BYTES - at;
+		uint8_t jump[5];
+
+		if (p->sites[i].state != SITE_CHANGED || off > 4096 - SITE_BYTES)
+			continue;
+		place_jump(i, jump);
+		if (memcmp(page + off, jump, sizeof(jump)) == 0)
+			site_bytes(p, i, page + off);
+	}
 }
 
 /* The site of the call, if there is room for it. */
