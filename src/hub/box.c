@@ -384,7 +384,8 @@ static bool answer_paused(struct hub_call *c)
 	if (c->wait == WAIT_LINK && !sb->trouble.code) {
 		/* Went to sleep while this call was on its way. */
 		if (!sb->auto_resume)
-			hub_fail(&f, HUB_NOT_RUNNING, "sandbox '%s' is paused", sb->id);
+			hub_fail(&f, HUB_NOT_RUNNING, "sandbox '%s' is paused: resume it first",
+				sb->id);
 		else if (live_resume(sb, sb->timeout_ms, &f) == 0)
 			return false;
 		call_done(c, &f, false);

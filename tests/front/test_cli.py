@@ -137,6 +137,7 @@ def test_life(daemon):
     assert box in out(daemon.ward("ls"))
     out(daemon.ward("pause", box))
     assert "is paused already" in daemon.ward("pause", box).stderr
+    assert "resume it first" in daemon.ward("exec", box, "--", "true").stderr
     assert any(row["id"] == box and row["state"] == "paused" for row in json.loads(out(daemon.ward("ls", "--json"))))
     assert json.loads(out(daemon.ward("resume", "--json", "--timeout", "5m", box)))[0]["state"] == "running"
     assert any(row["id"] == box and row["usage"] for row in json.loads(out(daemon.ward("top", "--json"))))
