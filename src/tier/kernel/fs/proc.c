@@ -274,7 +274,7 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 	if (node(f->inode)->tid && !task_find(f->k, node(f->inode)->tid))
 		return -ESRCH;
 	/* Back at the start: a new moment (top and ps keep their files open). */
-	if (*pos == 0 && node(f->inode)->e->show && f->version++) {
+	if (*pos == 0 && node(f->inode)->e->show && (node(f->inode)->e->mounts || f->version++)) {
 		struct proc_ctx c = ctx_of(f->k, node(f->inode), io->task);
 
 		buf_cut(b, 0);
