@@ -3,8 +3,8 @@
  * tier/kernel/fs/proc_machine.c - what procfs says about the machine: the sandbox, not the host.
  *
  * Owns:  nothing.
- * Rules: memory and processors are those of the sandbox's limits. A knob that can be written is
- *        accepted and changes nothing, except the names.
+ * Rules: memory and processors are those of the sandbox's limits. A knob that can be written keeps
+ *        its value (fs/knobs.c) and changes nothing, except the names.
  */
 #include <cpuid.h>
 #include <errno.h>

@@ -211,6 +211,35 @@ static void test_fsconfig(void **state)
 	assert_int_equal(fake_call(me, FSCONFIG, (uint64_t)fd, CREATE, 0, 0, 0), 0);
 }
 
+/* Loop devices show in /sys what they are made of; a knob keeps what it was told. */
+static void test_texts(void **state)
+{
+	enum { LOOP_SET_FD = 0x4c00, LOOP_CLR_FD };
+	long file, dev, fd;
+
+	file = CALL(open, P("/image"), O_RDWR | O_CREAT, 0600);
+	assert_int_equal(CALL(ftruncate, (uint64_t)file, 4096), 0);
+	dev = CALL(open, P("/dev/loop3"), O_RDWR);
+	assert_true(dev >= 0);
+	assert_int_equal(CALL(ioctl, (uint64_t)dev, LOOP_SET_FD, (uint64_t)file), 0);
+	fd = CALL(open, P("/sys/block/loop3/loop/backing_file"), O_RDONLY);
+	assert_int_equal(CALL(read, (uint64_t)fd, out.v, 64), 7);
+	assert_memory_equal(fake_ptr(g, out), "/image\n", 7);
+	fd = CALL(open, P("/sys/block/loop3/size"), O_RDONLY);
+	assert_int_equal(CALL(read, (uint64_t)fd, out.v, 64), 2);
+	assert_memory_equal(fake_ptr(g, out), "8\n", 2);
+	assert_int_equal(CALL(ioctl, (uint64_t)dev, LOOP_CLR_FD, 0), 0);
+	assert_int_equal(CALL(pread64, (uint64_t)fd, out.v, 64, 0), 2);
+	assert_memory_equal(fake_ptr(g, out), "0\n", 2);
+
+	fd = CALL(open, P("/proc/sys/vm/swappiness"), O_RDWR);
+	assert_int_equal(CALL(write, (uint64_t)fd, P2("many"), 4), -EINVAL);
+	assert_int_equal(CALL(write, (uint64_t)fd, P2("33"), 2), 2);
+	fd = CALL(open, P("/proc/sys/vm/swappiness"), O_RDONLY);
+	assert_int_equal(CALL(read, (uint64_t)fd, out.v, 64), 3);
+	assert_memory_equal(fake_ptr(g, out), "33\n", 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -218,6 +247,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_beneath, begin, end),
 		cmocka_unit_test_setup_teardown(test_fsconfig, begin, end),
 		cmocka_unit_test_setup_teardown(test_pidfd_info, begin, end),
+		cmocka_unit_test_setup_teardown(test_texts, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
