@@ -114,6 +114,7 @@ struct kernel {
 	struct sock_state *sock;
 	struct tty_state *tty;
 	struct ipc_state *ipc;
+	struct key_state *keys;
 	struct inotify_state *inotify;
 	const struct notify_ops *notify; /* vfs/notify.h */
 	struct fan_state *fan;           /* io/fan.h; NULL: there is no fanotify descriptor */

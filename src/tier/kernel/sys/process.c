@@ -264,6 +264,8 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 	char path[GUEST_PATH_MAX];
 	long r;
 
+	if (!engine_of(k))
+		return -ENOSYS; /* built from a walk, or a fake's: there is nothing to run it in */
 	if (!x) {
 		r = guest_copy_path(t, upath, path, sizeof(path));
 		if (r < 0)

@@ -41,6 +41,7 @@ void inode_drop_setid(struct task *t, struct inode *i);
 /* A write happened: mtime, ctime, IN_MODIFY. */
 void file_modified(struct file *f);
 void file_accessed(struct file *f);
+void file_mapped(struct file *f); /* its time as well, but who watches hears nothing */
 
 struct open_how_guest {
 	unsigned flags;
