@@ -140,6 +140,7 @@ struct kernel {
 	uint64_t *age;           /* trap/answers.h; NULL: nothing is answered in place */
 	struct answers *answers; /* the same */
 	bool no_loopback;        /* not even a network of its own */
+	struct knob *knobs;      /* fs/knobs.h */
 };
 
 void kernel_lock(struct kernel *k);

@@ -45,7 +45,7 @@ static bool asks(const struct place *p, int kind)
 static bool can_lend(struct task *t, const struct file *f)
 {
 	return f->refs == 1 && !file_writable(f) && !(f->flags & O_DIRECT) && !f->inode->locks &&
-	       !f->dnotify && !t->k->notify && answers_fixed(t, f->path);
+	       !f->dnotify && !t->k->notify && !t->k->fan && answers_fixed(t, f->path);
 }
 
 /* The first bytes of @f go to the guest, all of them if they are few. */

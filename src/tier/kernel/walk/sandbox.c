@@ -12,6 +12,7 @@
 
 #include "base/ckd.h"
 #include "base/sha256.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/loop.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/ipc/ipc.h"
@@ -55,6 +56,7 @@ static void kernel_walk(struct kernel *k, struct walk *w)
 	walk_bool(w, "over", &k->over);
 	walk_i32(w, "over_status", &k->over_status);
 	walk_u32(w, "inotify_cookie", &io->inotify_cookie);
+	knobs_walk(k, w);
 }
 
 static void tasks_section(struct kernel *k, struct walk *w)
