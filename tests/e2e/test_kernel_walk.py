@@ -2,6 +2,7 @@
 kernel process, built again beside it and compared; and goes on. kernel_walker is ward with an order for that."""
 import contextlib
 import os
+import random
 import select
 import shutil
 import subprocess
@@ -63,6 +64,18 @@ def walked(place, *args, **env):
         assert ward("gc").returncode == 0
 
 
+def changed_streams(place, stream, count):
+    """Streams made from a real one by fuzz_walk's edits, each built again: nothing may break or be left."""
+    chance, inputs = random.Random(1), place / "inputs"
+    inputs.mkdir()
+    for n in range(count):  # the first is left as it is
+        edits = bytes(chance.randrange(256) for _ in range(6 * chance.choice((1, 1, 2, 4)))) if n else b""
+        (inputs / str(n)).write_bytes(b"\0" + edits)
+    env = {**os.environ, "WARD_WALK_STREAM": str(stream), "WARD_WALK_LAYER": str(place / "root")}
+    env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=0", "detect_leaks=1")
+    return subprocess.run([PROGRAMS.parent / "replay_walk", inputs], env=env, capture_output=True, text=True, timeout=600)
+
+
 def test_a_sandbox_with_everything_is_walked_built_again_and_goes_on(place):
     with walked(place, "--template", f"dir:{place}/root", "--", "/busy", "2") as guest:
         for _ in range(2):
@@ -73,6 +86,8 @@ def test_a_sandbox_with_everything_is_walked_built_again_and_goes_on(place):
             guest.go_on()
         guest.says("still here")
         assert guest.process.wait(60) == 0
+    done = changed_streams(place, guest.stream, 60)
+    assert (done.returncode, done.stdout) == (0, "60 inputs\n"), done.stderr
 
 
 def test_ward_itself_has_no_such_order():

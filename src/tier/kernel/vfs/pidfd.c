@@ -62,7 +62,7 @@ static void pidfd_walk(struct file *f, struct walk *w)
 		return;
 	}
 	walk_i32(w, "pid", &d->pid);
-	walk_time(w, "born", &d->born);
+	walk_past(w, "born", &d->born);
 }
 
 const struct file_ops pidfd_ops = {

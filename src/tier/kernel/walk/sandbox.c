@@ -50,7 +50,7 @@ static void kernel_walk(struct kernel *k, struct walk *w)
 	walk_bytes(w, "domainname", k->domainname, sizeof(k->domainname));
 	k->hostname[sizeof(k->hostname) - 1] = k->domainname[sizeof(k->domainname) - 1] = '\0';
 	walk_bytes(w, "boot_id", k->boot_id, sizeof(k->boot_id));
-	walk_time(w, "boot_ns", &k->boot_ns);
+	walk_past(w, "boot_ns", &k->boot_ns);
 	walk_bool(w, "over", &k->over);
 	walk_i32(w, "over_status", &k->over_status);
 	walk_u32(w, "inotify_cookie", &io->inotify_cookie);
