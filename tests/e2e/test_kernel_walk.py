@@ -90,6 +90,24 @@ def test_a_sandbox_with_everything_is_walked_built_again_and_goes_on(place):
     assert (done.returncode, done.stdout) == (0, "60 inputs\n"), done.stderr
 
 
+def test_open_files_of_host_directories(place):
+    """The host's root and a folder of the host's, which may change by themselves: nothing of them is remembered."""
+    (place / "given").mkdir()
+    os.chmod(place / "given", 0o777)
+    for name in "ab":
+        (place / "given" / name).write_text(name)
+    script = ("exec 3</m/a 4</m/a 5</m/b 6>/m/c 7</etc/passwd; cd /m; read line <&4; (read line <&3; sleep 1000) & "
+              "echo ready; head -n 1; kill $!; cat <&5; echo; cat a")
+    with walked(place, "--mount", f"{place}/given:/m:rw", "--", "sh", "-c", script) as guest:
+        guest.says("ready")
+        word, size, texts = guest.walk().split(" ", 2)
+        assert word == "same" and int(texts) > 50, f"{word} {size} {texts}"
+        guest.go_on()
+        for line in ("", "b"):
+            guest.says(line)
+        assert (guest.process.stdout.read(), guest.process.wait(60)) == ("a", 0)
+
+
 def test_ward_itself_has_no_such_order():
     """The order is in the test's program, not behind a switch of ward's."""
     names = {p: subprocess.run(["nm", p], capture_output=True, text=True, check=True).stdout for p in (BINARY, PROGRAMS / "kernel_walker")}

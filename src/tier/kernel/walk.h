@@ -40,6 +40,7 @@ enum walk_kind {
 	WALK_PIPE,
 	WALK_SUPER,
 	WALK_IPC,
+	WALK_BACKING,
 	WALK_KINDS
 };
 
@@ -49,6 +50,7 @@ struct walk_wanted {
 	struct dentry **dentries;
 	struct cred **creds;
 	uint32_t inode_count, dentry_count, cred_count;
+	struct backings *backings; /* walk/backings.h */
 };
 
 struct walk {
