@@ -108,6 +108,41 @@ def test_open_files_of_host_directories(place):
         assert (guest.process.stdout.read(), guest.process.wait(60)) == ("a", 0)
 
 
+IN_PLACE = """
+import mmap, os
+shared, path = mmap.mmap(-1, 4096), "/usr/lib/os-release"
+def read():
+    fd = os.open(path, os.O_RDONLY)
+    os.read(fd, 7)
+    return fd
+for _ in range(30):
+    os.close(read())
+if os.fork() == 0:
+    while not shared[0]:
+        os.sched_yield()
+    os.write(1, b"ready\\n")
+    os.read(0, 1)
+    shared[1] = 1
+    os._exit(0)
+fd = read()
+shared[0] = 1
+while not shared[1]:
+    pass
+print(os.lseek(fd, 0, os.SEEK_CUR), len(os.read(fd, 5)))
+"""
+
+
+def test_what_was_done_in_place_is_known(place):
+    """A process that has read a file without a call, and makes none since."""
+    with walked(place, "--", "/usr/bin/python3", "-c", IN_PLACE) as guest:
+        guest.says("ready")
+        answer = guest.walk()
+        assert answer.startswith("same "), answer
+        guest.go_on()
+        guest.says("7 5")
+        assert guest.process.wait(60) == 0
+
+
 def test_ward_itself_has_no_such_order():
     """The order is in the test's program, not behind a switch of ward's."""
     names = {p: subprocess.run(["nm", p], capture_output=True, text=True, check=True).stdout for p in (BINARY, PROGRAMS / "kernel_walker")}

@@ -41,6 +41,7 @@ enum walk_kind {
 	WALK_SUPER,
 	WALK_IPC,
 	WALK_BACKING,
+	WALK_KEY,
 	WALK_KINDS
 };
 

@@ -16,8 +16,10 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/keys/key.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/walk.h"
@@ -27,7 +29,7 @@
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/survey.h"
 
-enum { STREAM_VERSION = 1 };
+enum { STREAM_VERSION = 2 };
 static const char stream_magic[8] = "WARDKRN";
 
 struct head {
@@ -73,6 +75,7 @@ static const struct {
 } sections[] = {
 	{ "kernel", kernel_walk },
 	{ "tasks", tasks_section },
+	{ "keys", keys_walk },
 	{ "names", names_walk },
 	{ "sockets", socks_walk },
 	{ "terminals", ttys_walk },
@@ -160,6 +163,15 @@ static int save_with_head(
 	return 0;
 }
 
+/* What guests have read and closed in place, and nobody has heard of yet. */
+static void catch_up(struct kernel *k)
+{
+	for (struct proc *p = k->procs; p; p = p->next)
+		for (struct task *t = p->tasks; t; t = t->next)
+			if (t->state != TASK_DEAD)
+				place_sync(t);
+}
+
 int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret_len, struct err *e)
 {
 	struct survey s = { .inode_cap = 0 };
@@ -168,6 +180,7 @@ int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret
 
 	if (r < 0)
 		return err_set(e, -r, "walking the sandbox");
+	catch_up(k);
 	r = save_with_head(k, &w, now, &s, e);
 	if (r == 0) {
 		*ret = w.buf;
