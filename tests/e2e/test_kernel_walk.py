@@ -28,7 +28,7 @@ class Walked:
     def walk(self):
         """What the kernel process said: "same BYTES TEXTS", or what was wrong."""
         os.write(self.order, b"walk\n")
-        assert select.select([self.answer], [], [], 100)[0], f"no answer; the sandbox ended with {self.process.poll()}"
+        assert select.select([self.answer], [], [], 400)[0], f"no answer; the sandbox ended with {self.process.poll()}"
         return os.read(self.answer, 4096).decode().split("\n")[0]
 
     def says(self, line):
@@ -73,7 +73,7 @@ def changed_streams(place, stream, count):
         (inputs / str(n)).write_bytes(b"\0" + edits)
     env = {**os.environ, "WARD_WALK_STREAM": str(stream), "WARD_WALK_LAYER": str(place / "root")}
     env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=0", "detect_leaks=1")
-    return subprocess.run([PROGRAMS.parent / "replay_walk", inputs], env=env, capture_output=True, text=True, timeout=600)
+    return subprocess.run([PROGRAMS.parent / "replay_walk", inputs], env=env, capture_output=True, text=True, timeout=900)
 
 
 def test_a_sandbox_with_everything_is_walked_built_again_and_goes_on(place):
