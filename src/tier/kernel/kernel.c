@@ -19,6 +19,7 @@
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/keys/key.h"
 
 enum { SPINS = 2000 };
 
@@ -142,6 +143,7 @@ void kernel_done(struct kernel *k)
 {
 	disk_done(k);
 	io_done(k);
+	keys_done(k);
 	free(k->heap);
 	free(k->watches);
 	free(k->desk);
