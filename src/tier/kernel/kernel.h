@@ -67,7 +67,7 @@ struct kernel_report {
 };
 
 /* WARD_KERNEL_FAST: which calls a guest may have answered without us. */
-enum kernel_fast { FAST_PLACE, FAST_OFF };
+enum kernel_fast { FAST_LEND, FAST_PLACE, FAST_OFF };
 
 struct kernel {
 	struct klock {
