@@ -17,19 +17,21 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "base/ckd.h"
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/stat.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 3, HOT_FD = 3, HOT_SIGNAL = 4, HOT_VALUE = 16 };
+enum { HOT_PATH = 3, HOT_FD = 3, HOT_SIGNAL = 4, HOT_VALUE = 16, HOT_LATER = 24 };
 enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
 
 struct place {
@@ -47,10 +49,18 @@ struct place {
 	uint16_t fds_left;            /* which files are */
 	uint16_t fds_age;             /* where their age is; behind it that of positions */
 	uint64_t stat_age[PLACE_FDS]; /* AGE_FILES when stat was asked for last */
+	struct later *later;          /* calls that are made later; NULL: no log */
+	struct {
+		int64_t at;
+		uint32_t fd, len;
+	} reads[LATER_READS]; /* asked for last */
+	unsigned next_read;
 };
 
 void place_free(struct place *p)
 {
+	if (p)
+		later_free(p->later);
 	free(p);
 }
 
@@ -60,7 +70,14 @@ struct place *place_copy(const struct place *p)
 
 	if (n)
 		*n = *p;
+	if (n)
+		n->later = NULL; /* a log is one process's */
 	return n;
+}
+
+bool place_has_log(const struct task *t)
+{
+	return t->mm->place && t->mm->place->later;
 }
 
 int place_kind(int64_t nr)
@@ -95,6 +112,17 @@ int place_kind(int64_t nr)
 		return PLACE_IOCTL;
 	case SYS_lseek:
 		return PLACE_LSEEK;
+	case SYS_fcntl:
+		return PLACE_LOCK;
+	case SYS_pread64:
+		return PLACE_PREAD;
+	case SYS_pwrite64:
+		return PLACE_PWRITE;
+	case SYS_fsync:
+	case SYS_fdatasync:
+		return PLACE_SYNC;
+	case SYS_close:
+		return PLACE_CLOSE;
 	default:
 		return -1;
 	}
@@ -232,6 +260,7 @@ int place_undo(struct task *t)
 	struct place *p = t->mm->place;
 
 	t->mm->place_off = true;
+	later_end(t);
 	for (unsigned i = 0; p && i < p->count; i++) {
 		uint8_t mov[5] = { 0xb8, (uint8_t)p->sites[i].nr, (uint8_t)(p->sites[i].nr >> 8) };
 
@@ -452,6 +481,57 @@ static void fd_seen(struct task *t, uint64_t ip, int kind)
 		leave_fd(t, (unsigned)c->args[0], false, c->data_len == PLACE_DATA_MAX);
 }
 
+/* Has the same been read before? Then it is kept for the next time. */
+static void read_seen(struct task *t)
+{
+	struct place *p = t->mm->place;
+	const uint64_t *a = t->call.args;
+	uint32_t fd = (uint32_t)a[0], len = (uint32_t)a[2];
+	int64_t at = (int64_t)a[3];
+
+	if (a[2] > LATER_READ_MAX)
+		return;
+	for (unsigned i = 0; i < ARRAY_LEN(p->reads); i++) {
+		if (p->reads[i].fd == fd && p->reads[i].len == len && p->reads[i].at == at) {
+			later_keep_read(p->later, (int)fd, len, at, t->call.ret);
+			return;
+		}
+	}
+	p->reads[p->next_read].fd = fd;
+	p->reads[p->next_read].len = len;
+	p->reads[p->next_read].at = at;
+	p->next_read = (p->next_read + 1) % ARRAY_LEN(p->reads);
+}
+
+/* Could the call have been made later? Then the next one may be. */
+static void later_seen(struct task *t, uint64_t ip, int kind)
+{
+	static const uint16_t needs[] = { [PLACE_LOCK] = LATER_LOCK,
+		[PLACE_PREAD] = LATER_READ,
+		[PLACE_PWRITE] = LATER_WRITE,
+		[PLACE_SYNC] = LATER_SYNC };
+	struct call *c = &t->call;
+	struct place *p = t->mm->place;
+	uint32_t fd = (uint32_t)c->args[0];
+
+	if (t->k->fast != FAST_LATER || !has_own_files(t) || c->ret < 0 || fd >= PLACE_FDS)
+		return;
+	if (kind == PLACE_CLOSE) { /* of those who have a log already */
+		if (p && p->later)
+			changed_site(t, ip, true, HOT_LATER);
+		return;
+	}
+	if ((kind == PLACE_LOCK && (uint32_t)c->args[1] != F_SETLK &&
+		    (uint32_t)c->args[1] != F_SETLKW) ||
+		!(later_may(t, (int)fd) & needs[kind]) || changed_site(t, ip, true, HOT_LATER) < 0)
+		return;
+	p = t->mm->place;
+	if (!p->later && kind != PLACE_PREAD && kind != PLACE_SYNC)
+		p->later = later_begin(t);
+	if (p->later && kind == PLACE_PREAD)
+		read_seen(t);
+}
+
 void place_fds_gone(struct task *t, int fd)
 {
 	struct place *p = t->mm ? t->mm->place : NULL;
@@ -501,6 +581,8 @@ void place_seen(struct task *t, uint64_t ip)
 		return;
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
+	else if (kind >= PLACE_LOCK)
+		later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
 		opened(t);
 	else if (kind >= PLACE_FSTAT ||

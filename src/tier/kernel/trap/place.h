@@ -34,6 +34,8 @@ void place_many(struct task *t);
 /* Every site is put back as it was, for good: the program wants these addresses. Also what must
  * come before a copy of the memory is taken elsewhere. */
 int place_undo(struct task *t);
+/* Is there a log of calls that are made later (trap/later.h) in its memory? */
+bool place_has_log(const struct task *t);
 /* Does a mapping of [addr, addr+len) put something where the table is? */
 bool place_is_hit(uint64_t addr, uint64_t len);
 
