@@ -190,6 +190,52 @@ CASE(a_read_is_not_old)
 	say_bytes("of", b, 6);
 }
 
+CASE(another_file_at_the_number)
+{
+	int fd = busy_file("f"), two;
+	char b[8];
+
+	put("g", "GGGGGGGG");
+	put("h", "HHHHHHHH");
+	for (int i = 0; i < OFTEN; i++)
+		pread(fd, b, 8, 0);
+	close(fd);
+	say_is("the same number", open("g", O_RDWR) == fd);
+	pread(fd, b, 8, 0);
+	say_bytes("after close", b, 8);
+	for (int i = 0; i < OFTEN; i++)
+		pread(fd, b, 8, 0);
+	two = open("h", O_RDWR);
+	dup2(two, fd);
+	close(two);
+	pread(fd, b, 8, 0);
+	say_bytes("after dup2", b, 8);
+}
+
+static int64_t ns(struct timespec t)
+{
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* A clock that is read after a write is not before the file's time. */
+CASE(times)
+{
+	int fd = busy_file("f"), early = 0, late = 0;
+	struct timespec before, after;
+	struct stat st;
+
+	for (int i = 0; i < OFTEN; i++) {
+		clock_gettime(CLOCK_REALTIME, &before);
+		pwrite(fd, "t", 1, i);
+		clock_gettime(CLOCK_REALTIME, &after);
+		fstat(fd, &st);
+		late += ns(st.st_mtim) > ns(after) || ns(st.st_ctim) > ns(after);
+		early += ns(st.st_mtim) < ns(before) - 1000000000;
+	}
+	say_n("late", late);
+	say_n("early", early);
+}
+
 CASE(mappings_show_writes)
 {
 	int fd = busy_file("f");

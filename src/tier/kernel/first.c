@@ -41,7 +41,7 @@
 #define AGENT_PROGRAM "/proc/self/exe"
 #endif
 
-enum { AGENT_FD = 3, CHANNEL_FD = 3, BOOT_RETRY_NS = 50000 };
+enum { AGENT_FD = 3, CHANNEL_FD = 3 };
 
 static int new_namespaces(struct err *e)
 {
@@ -281,23 +281,24 @@ static int boot_agent(struct kernel *k, struct boot *boot)
 	return r;
 }
 
-struct boot_timer {
-	struct ktimer timer;
+struct boot_wait {
+	struct wait_entry entry;
 	struct boot *boot;
 };
 
-static void on_boot(struct kernel *k, struct ktimer *timer)
+/* The first blank is there, or there will be none. */
+static void on_blank(struct wait_entry *entry, unsigned events)
 {
-	struct boot_timer *b = (struct boot_timer *)timer;
-	struct trail *t = (struct trail *)b->boot->b->box.shared;
+	struct boot_wait *w = (struct boot_wait *)entry;
+	struct kernel *k = w->boot->k;
+	struct trail *t = (struct trail *)w->boot->b->box.shared;
 	struct err e = { 0 };
 	int r;
 
-	if (!engine_has_blank(k) && !engine_of(k)->fail) {
-		ktimer_set(k, timer, kernel_now(k) + BOOT_RETRY_NS);
+	if (!engine_has_blank(k) && !engine_of(k)->fail)
 		return;
-	}
-	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, b->boot);
+	wait_remove(entry);
+	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, w->boot);
 	if (r < 0) {
 		err_set(&e, -r, "starting the agent inside");
 		trail_fail(t, &e);
@@ -409,7 +410,7 @@ void kbox_first(struct box *box, int channel)
 	struct kbox *b = kbox_of(box);
 	struct trail *t = (struct trail *)b->box.shared;
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
-	struct boot_timer timer = { .timer.fn = on_boot, .boot = &boot };
+	struct boot_wait wait = { .entry.fn = on_blank, .boot = &boot };
 	struct err e = { 0 };
 	int r, status;
 
@@ -435,7 +436,7 @@ void kbox_first(struct box *box, int channel)
 	}
 	box_forget_arguments(b->box.plan);
 	kernel_lock(boot.k);
-	on_boot(boot.k, &timer.timer);
+	wait_add(&engine_of(boot.k)->blank_queue, &wait.entry);
 	engine_end(boot.k);
 	engine_loop(boot.k);
 	status = boot.k->over_status;

@@ -21,6 +21,7 @@
 #include "tier/kernel/fs/listing.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -389,6 +390,7 @@ static int fill_listing(struct file *f, struct listing *l)
 				r = add_number(l, ino, o->tid, DT_DIR);
 		return r;
 	}
+	place_sync(t);
 	for (unsigned fd = 0; r == 0 && t->files && fd < t->files->cap; fd++)
 		if (t->files->slots[fd].file)
 			r = add_number(l, ino, (int)fd, n->e->kind == PROC_FDS ? DT_LNK : DT_REG);

@@ -20,6 +20,7 @@
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -417,9 +418,15 @@ static void show_io(const struct proc_ctx *c, struct buf *out)
 			 "cancelled_write_bytes: 0\n");
 }
 
+static struct file *file_of(const struct proc_ctx *c)
+{
+	place_sync(c->t);
+	return c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+}
+
 static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 {
-	struct file *f = c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+	struct file *f = file_of(c);
 
 	if (!f)
 		return;
@@ -488,7 +495,7 @@ static int follow_exe(const struct proc_ctx *c, struct path *ret)
 
 static ssize_t link_fd(const struct proc_ctx *c, char *buf, size_t cap)
 {
-	struct file *f = c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+	struct file *f = file_of(c);
 	int r;
 
 	if (!f)
@@ -508,7 +515,7 @@ static ssize_t link_fd(const struct proc_ctx *c, char *buf, size_t cap)
 
 static int follow_fd(const struct proc_ctx *c, struct path *ret)
 {
-	struct file *f = c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+	struct file *f = file_of(c);
 
 	if (!f)
 		return -ENOENT;

@@ -522,27 +522,31 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
-		       offsetof(struct place_answer, path) == 48 &&
-		       offsetof(struct place_answer, data) == 208 &&
-		       offsetof(struct place_signals, known) == 2048 &&
-		       offsetof(struct place_signals, age) == 2112 &&
-		       sizeof(struct place_fd) == 192 && offsetof(struct place_fd, stat) == 48,
+_Static_assert(
+	sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		offsetof(struct place_answer, path) == 48 &&
+		offsetof(struct place_answer, data) == 208 &&
+		offsetof(struct place_signals, known) == 2048 &&
+		offsetof(struct place_signals, age) == 2112 && sizeof(struct place_fd) == 216 &&
+		offsetof(struct place_fd, stat) == 72 && offsetof(struct place_fd, pos) == 40 &&
+		offsetof(struct place_fd, text_at) == 56 && offsetof(struct place_fd, closed) == 64,
 	"as the stubs have it");
 _Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
-		       offsetof(struct place_state, rsp) == 64 &&
-		       offsetof(struct place_state, r10) == 104 &&
-		       offsetof(struct place_state, head) == 144,
+		       offsetof(struct place_state, read_pos) == 64 &&
+		       offsetof(struct place_state, rsp) == 80 &&
+		       offsetof(struct place_state, r10) == 120 &&
+		       offsetof(struct place_state, head) == 160,
 	"as the stubs have it");
-_Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
-		       PLACE_STATE + sizeof(struct place_state) <= PLACE_SIGNALS_AT &&
-		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
-		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_STACK_AT &&
-		       sizeof(struct place_log) == PLACE_LOG_SIZE &&
-		       PLACE_LOG_AT + PLACE_LOG_SIZE <= PLACE_AGE &&
-		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
-		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
-			       PLACE_BASE + PLACE_SIZE,
+_Static_assert(
+	PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
+		PLACE_STATE + sizeof(struct place_state) <= PLACE_SIGNALS_AT &&
+		PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
+		PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_TEXT_AT &&
+		PLACE_TEXT_AT + PLACE_TEXT <= PLACE_AGE && PLACE_STACK_AT == PLACE_SHARED_END &&
+		sizeof(struct place_log) == PLACE_LOG_SIZE &&
+		PLACE_LOG_AT + PLACE_LOG_SIZE == PLACE_BASE + PLACE_SIZE &&
+		(AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
+		PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) == PLACE_SHARED_END,
 	"one behind the other");
 /*
  * What is made later. This part has a stack and registers of its own, and whatever interrupts it
@@ -616,6 +620,7 @@ static long later_write(struct place_state *s)
 		return NO_ANSWER;
 	e.len = (uint32_t)s->rdx;
 	e.at = (int64_t)s->r10;
+	e.count = (int64_t)__builtin_ia32_rdtsc();
 	forget(e.fd, FD_STAT);
 	return lay(s, &e, (const void *)s->rsi, LATER_WRITE_COST) ? (long)e.len : NO_ANSWER;
 }
@@ -654,7 +659,7 @@ __attribute__((used)) long place_prepare(uint32_t kind)
 	uint32_t fd = (uint32_t)s->rdi;
 
 	s->next = 0;
-	if (!s->log || fd >= PLACE_FDS)
+	if (!s->log || fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
 		return NO_ANSWER;
 	switch (kind) {
 	case PLACE_LOCK:
@@ -710,7 +715,7 @@ __asm__(".text\n"
 	"	mov SITES+24(%rcx), %rax\n"
 	"	jmp *%r11\n"
 	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
-	   (words) */
+	   (words); the position that a read began at, and where it stands, or 0 */
 	"1:	cmpq $0, STATE\n"
 	"	jne place_call\n"
 	"	movl $1, STATE\n"
@@ -720,7 +725,7 @@ __asm__(".text\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
 	"	mov SITES+12(%rcx), %eax\n" /* kind */
-	"	cmp $9, %eax\n"
+	"	cmp $13, %eax\n"
 	"	ja place_later\n"
 	"	cmp $6, %eax\n"
 	"	je place_signal\n"
@@ -848,16 +853,22 @@ __asm__(".text\n"
 	/* By descriptor: stat, by its own call or with no path; TCGETS of no terminal; where it is.
 	 */
 	"place_fd:\n"
+	"	cmp $12, %eax\n"
+	"	je place_mmap\n"
+	"	cmp $11, %eax\n"
+	"	je place_close\n"
 	"	cmp $16, %edi\n"
 	"	jae place_give_up\n"
-	"	imul $192, %edi, %r11d\n"
+	"	imul $216, %edi, %r11d\n"
 	"	mov FDS+24(%r11), %ecx\n"
 	"	and $0xff8, %ecx\n"
 	"	mov AGE(%rcx), %rcx\n"
 	"	cmp %rcx, FDS(%r11)\n"
 	"	jne place_give_up\n"
+	"	cmp $9, %eax\n"
+	"	ja place_lent\n"
+	"	je 3f\n"
 	"	cmp $8, %eax\n"
-	"	ja 3f\n"
 	"	jb 4f\n"
 	"	testb $2, FDS+36(%r11)\n"
 	"	jz place_give_up\n"
@@ -896,42 +907,147 @@ __asm__(".text\n"
 	"	jne place_give_up\n"
 	"	mov STATE+24, %rsi\n"
 	"5:	mov %rsi, %rdi\n"
-	"	lea FDS+48(%r11), %rsi\n"
+	"	lea FDS+72(%r11), %rsi\n"
 	"	mov $18, %ecx\n"
 	"	rep movsq\n"
+	"	jmp 9b\n"
+	/* What is as old as positions. */
+	"place_lent:\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_give_up\n"
+	"	cmp $11, %eax\n"
+	"	ja 8f\n"
+	/* read: as much as there is, if it is here. A handler that comes meanwhile finds the
+	   position where it will be. */
+	"	testb $8, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	mov STATE+24, %rdx\n"
+	"	test %rdx, %rdx\n"
+	"	jle place_give_up\n"
+	"	mov FDS+40(%r11), %rcx\n"
+	"	mov FDS+48(%r11), %rax\n"
+	"	sub %rcx, %rax\n"
+	"	jb place_give_up\n"
+	"	cmp %rdx, %rax\n"
+	"	cmova %rdx, %rax\n"
+	"	lea (%rcx,%rax), %rdi\n"
+	"	mov FDS+60(%r11), %edx\n"
+	"	cmp %rdx, %rdi\n"
+	"	ja place_give_up\n"
+	"	mov FDS+56(%r11), %edx\n"
+	"	add %rcx, %rdx\n"
+	"	mov %rcx, STATE+64\n"
+	"	add $FDS+40, %r11d\n"
+	"	mov %r11, STATE+72\n"
+	"	mov %rdi, (%r11)\n"
+	"	mov %rsi, %rdi\n"
+	"	mov %rdx, %rsi\n"
+	"	mov %rax, %rcx\n"
+	"	rep movsb\n"
+	"	mov %rax, %rcx\n"
+	"	movq $0, STATE+72\n"
+	"	jmp 9b\n"
+	/* close: what is lent, where the host's copy goes here; or later. */
+	"place_close:\n"
+	"	cmp $16, %edi\n"
+	"	jae place_give_up\n"
+	"	imul $216, %edi, %r11d\n"
+	"	mov FDS+24(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS(%r11)\n"
+	"	jne place_later\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_later\n"
+	"	testb $16, FDS+36(%r11)\n"
+	"	jz place_later\n"
+	"	movl $1, FDS+64(%r11)\n"
+	"	movq $0, FDS(%r11)\n"
+	"	testb $32, FDS+36(%r11)\n"
+	"	jz 7f\n"
+	"	mov %edi, %esi\n"
+	"	xor %edx, %edx\n"
+	"	mov $436, %eax\n" /* close_range */
+	"	syscall\n"
+	"7:	xor %ecx, %ecx\n"
+	"	jmp 9b\n"
+	/* getdents64 */
+	"8:	testb $64, FDS+36(%r11)\n"
+	"	jnz 7b\n"
+	"	jmp place_give_up\n"
+	/* mmap, private, of what the host has at that number, not where we are. */
+	"place_mmap:\n"
+	"	cmp $16, %r8d\n"
+	"	jae place_give_up\n"
+	"	test $~0x812, %r10d\n"
+	"	jnz place_give_up\n"
+	"	mov %rdi, %rcx\n"
+	"	shr $32, %rcx\n"
+	"	jnz 1f\n"
+	"	test %rdi, %rdi\n"
+	"	jnz place_give_up\n"
+	"1:	imul $216, %r8d, %r11d\n"
+	"	mov FDS+24(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS(%r11)\n"
+	"	jne place_give_up\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_give_up\n"
+	"	testb $32, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	mov $9, %eax\n"
+	"	syscall\n"
+	"	mov %rax, %rcx\n"
 	"	jmp 9b\n"
 	/* By place_prepare(), with a stack of its own: then the log has it, or nothing has
 	   happened. */
 	"place_later:\n"
-	"	mov %rsp, STATE+64\n"
-	"	mov %rbx, STATE+72\n"
-	"	mov %rbp, STATE+80\n"
-	"	mov %r8, STATE+88\n"
-	"	mov %r9, STATE+96\n"
-	"	mov %r10, STATE+104\n"
-	"	mov %r12, STATE+112\n"
-	"	mov %r13, STATE+120\n"
-	"	mov %r14, STATE+128\n"
-	"	mov %r15, STATE+136\n"
+	"	mov %rsp, STATE+80\n"
+	"	mov %rbx, STATE+88\n"
+	"	mov %rbp, STATE+96\n"
+	"	mov %r8, STATE+104\n"
+	"	mov %r9, STATE+112\n"
+	"	mov %r10, STATE+120\n"
+	"	mov %r12, STATE+128\n"
+	"	mov %r13, STATE+136\n"
+	"	mov %r14, STATE+144\n"
+	"	mov %r15, STATE+152\n"
 	"	mov %eax, %edi\n"
 	"	mov $LOG, %esp\n"
 	"	call place_prepare\n"
-	"	mov STATE+64, %rsp\n"
-	"	mov STATE+88, %r8\n"
-	"	mov STATE+96, %r9\n"
-	"	mov STATE+104, %r10\n"
+	"	mov STATE+80, %rsp\n"
+	"	mov STATE+104, %r8\n"
+	"	mov STATE+112, %r9\n"
+	"	mov STATE+120, %r10\n"
 	"	mov %rax, %rcx\n"
 	"	cmp $-8192, %rax\n"
 	"	je place_give_up\n"
-	"	mov STATE+152, %r11\n"
+	"	mov STATE+168, %r11\n"
 	"	test %r11, %r11\n"
 	"	jz 9b\n"
-	"	mov STATE+144, %rax\n"
+	"	mov STATE+160, %rax\n"
 	"	lock cmpxchg %r11, LOG\n"
 	"	jne place_give_up\n"
 	"	jmp 9b\n"
 	"place_touched:\n"
 	"place_give_up:\n"
+	"	mov STATE+72, %rcx\n"
+	"	test %ecx, %ecx\n"
+	"	jz 1f\n"
+	"	mov STATE+64, %rax\n"
+	"	mov %rax, (%rcx)\n"
+	"	movq $0, STATE+72\n"
+	"1:\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
 	"	mov STATE+24, %rdx\n"

@@ -49,12 +49,14 @@
 #define PLACE_VIEW (PLACE_STATE + 52)
 #define PLACE_SIGNALS_AT 0x50f1000
 #define PLACE_FDS_AT 0x50f2000
-#define PLACE_STACK_AT 0x50f3000 /* of what answers in C; its end is the log */
-#define PLACE_LOG_AT 0x50f4000
-#define PLACE_LOG_SIZE 0x9000
+#define PLACE_TEXT_AT 0x50f3000 /* the first bytes of files that are open */
 #define PLACE_AGE 0x50ff000
 #define PLACE_ANSWERS_AT 0x5100000
-#define PLACE_SIZE 0xc0000
+#define PLACE_SHARED_END 0x51b0000
+#define PLACE_STACK_AT 0x51b0000 /* of what answers in C; its end is the log */
+#define PLACE_LOG_AT 0x51b1000
+#define PLACE_LOG_SIZE 0x9000
+#define PLACE_SIZE 0xca000
 #define PLACE_STUB 16 /* bytes of one */
 /* What every guest process has of ours. */
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
@@ -63,6 +65,7 @@ enum {
 	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
 	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
 	PLACE_DATA_MAX = 144, /* struct stat */
+	PLACE_TEXT = 0xc000,
 	PLACE_SIGNALS = 64,
 	PLACE_FDS = 16 /* descriptors from 0 on */
 };
@@ -77,12 +80,15 @@ enum {
 	PLACE_FSTAT,    /* (descriptor, result) */
 	PLACE_IOCTL,    /* (descriptor, TCGETS) */
 	PLACE_LSEEK,    /* (descriptor, 0, SEEK_CUR) */
-	/* Made later: */
+	PLACE_READ,     /* (descriptor, buffer, length) */
+	PLACE_CLOSE,    /* (descriptor) */
+	PLACE_MMAP,     /* (address, length, protection, flags, descriptor, offset) */
+	PLACE_DENTS,    /* (descriptor), a directory that was listed to its end */
+	/* Made later, as some closes are: */
 	PLACE_LOCK,  /* fcntl: (descriptor, F_SETLK or F_SETLKW, struct flock) */
 	PLACE_PREAD, /* what was read there before */
 	PLACE_PWRITE,
-	PLACE_SYNC,
-	PLACE_CLOSE
+	PLACE_SYNC
 };
 /* The counters in PLACE_AGE. */
 enum {
@@ -121,15 +127,30 @@ struct place_answer {
 	uint8_t data[PLACE_DATA_MAX];
 };
 
-/* An open file. Ages are given by where they are, in bytes from PLACE_AGE, and what they were. */
+/*
+ * An open file. Ages are given by where they are, in bytes from PLACE_AGE, and what they were. What
+ * follows the first line is as old as positions: it is lent. The stub moves @pos and says @closed;
+ * the kernel process reads both before anything else that this process asks for, and does what they
+ * say: no more than lseek and close would.
+ */
 struct place_fd {
 	uint64_t age, stat_age, pos_age;
 	uint32_t age_at, stat_age_at, pos_age_at;
 	uint32_t knows; /* FD_* */
-	int64_t pos;
+	int64_t pos, size;
+	uint32_t text_at, text_len; /* its first bytes, all of them where text_len is size */
+	uint32_t closed, pad;
 	uint8_t stat[PLACE_DATA_MAX];
 };
-enum { FD_STAT = 1, FD_NO_TTY = 2, FD_POS = 4 };
+enum {
+	FD_STAT = 1,
+	FD_NO_TTY = 2,
+	FD_POS = 4,
+	FD_TEXT = 8,    /* can be read here */
+	FD_CLOSE = 16,  /* can be closed here */
+	FD_MAPPED = 32, /* the host's copy is at the same number: mmap needs nobody */
+	FD_END = 64     /* there are no more entries */
+};
 
 struct place_signals {
 	uint64_t act[PLACE_SIGNALS][4]; /* as rt_sigaction gives them */
@@ -142,7 +163,8 @@ struct place_state {
 	uint32_t busy, threads;
 	uint64_t rdi, rsi, rdx, flags, site; /* flags: al, ah; site: its offset */
 	uint32_t stamp, view, hash;
-	uint32_t log; /* a log is mapped */
+	uint32_t log;               /* a log is mapped */
+	uint64_t read_pos, read_at; /* of a read: where it began, and where that stands, or 0 */
 	uint64_t rsp, rbx, rbp, r8, r9, r10, r12, r13, r14, r15;
 	uint64_t head, next; /* of the log, before and after; 0: nothing is made later */
 };
@@ -164,7 +186,8 @@ struct later_entry {
 	uint8_t op, fd;
 	uint16_t type; /* of a lock */
 	uint32_t len;  /* of the bytes that follow, filled up to 8 */
-	int64_t at, count;
+	int64_t at;
+	int64_t count; /* of a lock; or when, by the processor's counter */
 };
 
 /* Written by the kernel process while the guest waits in that very read. */

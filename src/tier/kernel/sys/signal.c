@@ -335,10 +335,10 @@ SYSCALL3(pidfd_getfd, int, pidfd, int, fd, unsigned, flags)
 		return -ESRCH;
 	if (!task_may_trace(task, t))
 		return -EPERM;
+	place_take_back(t); /* its position is not its own any more */
 	f = fd_get_path(t, fd);
 	if (!f)
 		return -EBADF;
-	place_call(t, SYS_pidfd_getfd); /* its position is not its own any more */
 	file_ref(f);
 	r = fd_install(task, f, true, 0);
 	if (r < 0)

@@ -30,6 +30,7 @@
 #include "tier/kernel/vfs/vfs.h"
 
 enum { PAGE = 4096, PHDRS_MAX = 64, SCRIPTS_MAX = 4, HEAD_BYTES = 256, LOADS_MAX = 16 };
+enum { POPULATE_MAX = 2 << 20 };
 #define PAGE_DOWN(x) ((x) & ~(uint64_t)(PAGE - 1))
 #define PAGE_UP(x) PAGE_DOWN((x) + PAGE - 1)
 
@@ -291,13 +292,16 @@ static int load_segment(struct exec_plan *plan, const Elf64_Phdr *p, uint64_t ba
 {
 	uint64_t at = base + p->p_vaddr, start = PAGE_DOWN(at), file_end = at + p->p_filesz;
 	uint64_t end = PAGE_UP(at + p->p_memsz), mapped = start;
-	unsigned prot = prot_of(p);
+	unsigned prot = prot_of(p), flags = MAP_PRIVATE | MAP_FIXED_NOREPLACE;
 	int r = 0;
 
 	if (p->p_filesz) {
 		mapped = PAGE_UP(file_end);
-		r = step(plan, SYS_mmap, start, mapped - start, prot,
-			MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)fd, PAGE_DOWN(p->p_offset));
+		/* Data is written to sooner or later: all of it at once, not fault by fault. */
+		if ((prot & PROT_WRITE) && mapped - start <= POPULATE_MAX)
+			flags |= MAP_POPULATE;
+		r = step(plan, SYS_mmap, start, mapped - start, prot, flags, (uint64_t)fd,
+			PAGE_DOWN(p->p_offset));
 		if (r == 0 && p->p_memsz > p->p_filesz && file_end < mapped && (prot & PROT_WRITE))
 			r = step(plan, STEP_ZERO, file_end, mapped - file_end, 0, 0, 0, 0);
 	}

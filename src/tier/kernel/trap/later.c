@@ -26,6 +26,7 @@
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/later.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/lock.h"
@@ -36,6 +37,7 @@ enum { RESERVE_BYTES = LATER_COST_MAX / LATER_WRITE_COST * 3 * 4096 };
 /* A lock can fall into two, beside the new one. */
 enum { LOCKS_LEFT = LATER_MAX * LATER_COST_MAX * 2 };
 _Static_assert((int)LOCKS_LEFT <= (int)LOCKS_MAX / 2, "what lies in all logs finds room");
+#define IDLE_NS 1000000000LL
 #define HEAD_CLOSED ((uint64_t)LATER_CLOSED << 16)
 
 struct later {
@@ -46,7 +48,10 @@ struct later {
 	bool mapped;    /* @log is ours to unmap */
 	uint32_t epoch; /* the upper half of the head that the guest was given last */
 	bool open, spoiled;
-	int reserve; /* a file in the store that takes up room; -1: none, so no writes */
+	uint64_t opened_tsc; /* when it was, by the processor's counter and by the clock */
+	int64_t opened_ns;
+	int64_t used_ns; /* when something lay there last */
+	int reserve;     /* a file in the store that takes up room; -1: none, so no writes */
 	unsigned next_read;
 	uint16_t may[PLACE_FDS]; /* what the guest was told */
 };
@@ -170,10 +175,28 @@ static bool make_lock(struct later *l, struct file *f, const struct later_entry 
 				   : lock_set(l->k, f->inode, &want)) == 0;
 }
 
+/* When the guest wrote: where its reading of the counter lies between two of ours. */
+static int64_t time_of(const struct later *l, uint64_t tsc)
+{
+	int64_t now = kernel_realtime(l->k), passed = now - l->opened_ns;
+	uint64_t ticks = __builtin_ia32_rdtsc() - l->opened_tsc, at = tsc - l->opened_tsc;
+
+	if (passed <= 0 || !ticks || at >= ticks)
+		return now;
+	return l->opened_ns + (int64_t)((double)passed * ((double)at / (double)ticks));
+}
+
+/* Who looks at the clock after a write finds it later than the file's time. */
+static void date(struct inode *i, int64_t before, int64_t when)
+{
+	i->mtime = i->ctime = when > before ? when : before;
+}
+
 /* Bytes may change while they are written: the guest's own business. */
 static bool make_write(
 	struct later *l, struct file *f, const struct later_entry *e, const uint8_t *bytes)
 {
+	int64_t before = f->inode->ctime > f->inode->mtime ? f->inode->ctime : f->inode->mtime;
 	ssize_t done = 0;
 
 	if (!e->len || e->len > LATER_WRITE_MAX || e->at < 0 || e->at > LATER_OFFSET_MAX)
@@ -192,6 +215,8 @@ static bool make_write(
 			break;
 		done += n;
 	}
+	if (done)
+		date(f->inode, before, time_of(l, (uint64_t)e->count));
 	answers_files(l->k);
 	return true;
 }
@@ -212,6 +237,7 @@ static bool make_one(struct later *l, const struct later_entry *e, const uint8_t
 		return make_write(l, f, e, bytes);
 	case LATER_CLOSE:
 		l->may[e->fd] = 0;
+		place_fd_closed(l->task, e->fd);
 		return fd_close(l->task, e->fd) == 0;
 	default:
 		return false;
@@ -250,6 +276,8 @@ static void shut(struct later *l)
 		return;
 	head = __atomic_exchange_n(&l->log->head, HEAD_CLOSED, __ATOMIC_ACQ_REL);
 	l->open = false;
+	if (head & 0xffff)
+		l->used_ns = kernel_now(l->k);
 	if (!make_all(l, head))
 		l->spoiled = true;
 }
@@ -286,6 +314,8 @@ void later_open(struct kernel *k)
 		memcpy(l->log->may, may, sizeof(may)); /* also: nothing */
 		if (!any)
 			continue;
+		l->opened_tsc = __builtin_ia32_rdtsc();
+		l->opened_ns = kernel_realtime(k);
 		__atomic_store_n(&l->log->head, (uint64_t)++l->epoch << 32, __ATOMIC_RELEASE);
 		l->open = true;
 	}
@@ -351,6 +381,7 @@ struct later *later_attach(struct task *t, struct place_log *log)
 	l->mm = t->mm;
 	l->log = log;
 	l->log->head = HEAD_CLOSED;
+	l->used_ns = kernel_now(t->k);
 	l->reserve = t->k->store < 0
 			     ? -1
 			     : host_openat(t->k->store, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -399,6 +430,24 @@ static bool order(struct task *t, int at)
 	return order_write(t, &s, sizeof(s));
 }
 
+/* Of many, who has not used his for a while has to do without. */
+static bool make_room(struct kernel *k)
+{
+	struct later_state *s = k->later;
+	struct later *idle;
+
+	if (!s || s->count < LATER_MAX)
+		return true;
+	idle = s->all[0];
+	for (unsigned i = 1; i < s->count; i++)
+		if (s->all[i]->used_ns < idle->used_ns)
+			idle = s->all[i];
+	if (kernel_now(k) - idle->used_ns < IDLE_NS)
+		return false;
+	later_end(idle->task);
+	return true;
+}
+
 struct later *later_begin(struct task *t)
 {
 	struct call *c = &t->call;
@@ -407,7 +456,7 @@ struct later *later_begin(struct task *t)
 	int at = files_spare(t), fd;
 
 	if (at < 0 || !t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig ||
-		(t->k->later && t->k->later->count == LATER_MAX))
+		!make_room(t->k))
 		return NULL;
 	log = log_create(&fd);
 	if (!log)
@@ -423,6 +472,13 @@ struct later *later_begin(struct task *t)
 	c->map_at = at;
 	c->ordered = true;
 	return l;
+}
+
+void later_forget(struct later *l, int fd)
+{
+	for (unsigned i = 0; i < LATER_READS; i++)
+		if (fd < 0 || l->log->reads[i].fd == (uint32_t)fd)
+			l->log->reads[i].len = 0;
 }
 
 void later_keep_read(struct later *l, int fd, uint32_t len, int64_t at, int64_t value)

@@ -42,6 +42,8 @@ void later_done(struct kernel *k);
 unsigned later_may(struct task *t, int fd);
 /* A log for @t, whose call is over and gets the order to map it. NULL: not now. */
 struct later *later_begin(struct task *t);
+/* What was read of @fd is not so any more; -1: of any. */
+void later_forget(struct later *l, int fd);
 /* @t has read @len bytes of @fd at @at, and got @value. */
 void later_keep_read(struct later *l, int fd, uint32_t len, int64_t at, int64_t value);
 

@@ -26,36 +26,14 @@
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
+#include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 3, HOT_FD = 3, HOT_SIGNAL = 4, HOT_VALUE = 16, HOT_LATER = 24 };
+enum { HOT_PATH = 3, HOT_SIGNAL = 4, HOT_VALUE = 16 };
 enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
-
-struct place {
-	unsigned count;
-	struct {
-		uint64_t ip;
-		uint16_t nr;
-		uint8_t again, state;
-	} sites[PLACE_SITES];
-	uint32_t view;                /* as it stands in the guest's memory */
-	uint64_t signals_age;         /* when its dispositions were left there; 0: never */
-	uint64_t signals_known;       /* which of them still hold, one bit each */
-	bool asks_fds;                /* some site that is changed asks by descriptor */
-	bool pos_left;                /* the position of some file is there */
-	uint16_t fds_left;            /* which files are */
-	uint16_t fds_age;             /* where their age is; behind it that of positions */
-	uint64_t stat_age[PLACE_FDS]; /* AGE_FILES when stat was asked for last */
-	struct later *later;          /* calls that are made later; NULL: no log */
-	struct {
-		int64_t at;
-		uint32_t fd, len;
-	} reads[LATER_READS]; /* asked for last */
-	unsigned next_read;
-};
 
 void place_free(struct place *p)
 {
@@ -70,8 +48,10 @@ struct place *place_copy(const struct place *p)
 
 	if (n)
 		*n = *p;
-	if (n)
+	if (n) {
 		n->later = NULL; /* a log is one process's */
+		n->later_wanted = 0;
+	}
 	return n;
 }
 
@@ -112,6 +92,14 @@ int place_kind(int64_t nr)
 		return PLACE_IOCTL;
 	case SYS_lseek:
 		return PLACE_LSEEK;
+	case SYS_read:
+		return PLACE_READ;
+	case SYS_close:
+		return PLACE_CLOSE;
+	case SYS_mmap:
+		return PLACE_MMAP;
+	case SYS_getdents64:
+		return PLACE_DENTS;
 	case SYS_fcntl:
 		return PLACE_LOCK;
 	case SYS_pread64:
@@ -121,8 +109,6 @@ int place_kind(int64_t nr)
 	case SYS_fsync:
 	case SYS_fdatasync:
 		return PLACE_SYNC;
-	case SYS_close:
-		return PLACE_CLOSE;
 	default:
 		return -1;
 	}
@@ -183,12 +169,18 @@ static void *map_here(uint64_t at, uint64_t len)
 void place_begin(struct kernel *k, uint64_t stubs)
 {
 	uint64_t *table;
+	void *log;
 
 	if (k->fast == FAST_OFF)
 		return;
 	table = map_here(PLACE_BASE, PLACE_AGE - PLACE_BASE);
-	if (table && !answers_begin(k))
-		munmap(table, PLACE_AGE - PLACE_BASE);
+	log = table ? map_here(PLACE_STACK_AT, PLACE_BASE + PLACE_SIZE - PLACE_STACK_AT) : NULL;
+	if (!log || !answers_begin(k)) {
+		if (log)
+			munmap(log, PLACE_BASE + PLACE_SIZE - PLACE_STACK_AT);
+		if (table)
+			munmap(table, PLACE_AGE - PLACE_BASE);
+	}
 	for (unsigned i = 0; k->age && i < PLACE_SITES; i++)
 		table[i] = stubs + i * PLACE_STUB;
 }
@@ -222,7 +214,7 @@ static bool is_plain_text(struct kernel *k, pid_t pid, uint64_t at)
 	       at + SITE_BYTES <= q.end;
 }
 
-static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t bytes[5])
+static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t *bytes, size_t len)
 {
 	char path[32];
 	ssize_t n;
@@ -233,41 +225,102 @@ static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t b
 	fd = host_openat(k->host_proc, path, O_WRONLY | O_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
-	n = host_pwrite(fd, bytes, 5, (int64_t)at);
+	n = host_pwrite(fd, bytes, len, (int64_t)at);
 	close(fd);
-	return n == 5;
+	return n == (ssize_t)len;
+}
+
+/*
+ * "xor %eax, %eax; syscall", which is how libc says read, has no room for a jump. But code is
+ * aligned: where 7 bytes or more that do nothing stand right before it, or behind the ret that
+ * follows it, the jump goes there, and a short one to it over the xor. The syscall stays. Who runs
+ * into what stood before it was on the way to the call anyway.
+ */
+bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret)
+{
+	static const uint8_t nops[][10] = { { 0x0f, 0x1f, 0x80 }, { 0x0f, 0x1f, 0x84 },
+		{ 0x66, 0x0f, 0x1f, 0x84 }, { 0x66, 0x2e, 0x0f, 0x1f, 0x84 } };
+	static const uint8_t call[] = { 0x31, 0xc0, 0x0f, 0x05 };
+	static const uint8_t tail[] = { 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0x77 };
+	const uint8_t *at = b + SHORT_AT, *behind = at + sizeof(call) + sizeof(tail) + 2;
+	bool returns = memcmp(at + sizeof(call), tail, sizeof(tail)) == 0 && behind[-1] == 0xc3;
+
+	if (memcmp(at, call, sizeof(call)))
+		return false;
+	for (unsigned i = 0; i < ARRAY_LEN(nops); i++) {
+		unsigned len = 7 + i;
+
+		if (memcmp(at - len, nops[i], len) == 0)
+			*ret = (struct place_short){ -(int)len, len };
+		else if (returns && memcmp(behind, nops[i], len) == 0)
+			*ret = (struct place_short){ (int)(behind - at), len };
+		else
+			continue;
+		return true;
+	}
+	return false;
+}
+
+/* Where the site begins in memory, and what is written there; 0: it cannot be. */
+static unsigned lay_jump(struct task *t, unsigned i, uint64_t ip, uint32_t nr, uint64_t *ret_at,
+	uint8_t ret[SHORT_BYTES])
+{
+	uint8_t now[SHORT_BYTES];
+	struct place_short s;
+	unsigned from, to;
+
+	*ret_at = ip - SITE_BYTES;
+	if (nr) {
+		if (guest_read(t, now, GVA(*ret_at), SITE_BYTES) < 0 || !place_is_site(now, nr))
+			return 0;
+		place_jump(i, ret);
+		return SITE_BYTES - 2;
+	}
+	if (guest_read(t, now, GVA(ip - SHORT_AT - 4), sizeof(now)) < 0 || !place_short(now, &s))
+		return 0;
+	place_jump(i, now + SHORT_AT + s.pad);
+	now[SHORT_AT + s.pad + 5] = PLACE_BASE >> 16 & 0xff;
+	now[SHORT_AT + s.pad + 6] = PLACE_BASE >> 24;
+	now[SHORT_AT] = 0xeb;
+	now[SHORT_AT + 1] = (uint8_t)(s.pad - 2);
+	from = s.pad < 0 ? (unsigned)(SHORT_AT + s.pad) : SHORT_AT;
+	to = s.pad < 0 ? SHORT_AT + 2 : (unsigned)(SHORT_AT + s.pad + SITE_BYTES);
+	*ret_at = ip - SHORT_AT - 4 + from;
+	memcpy(ret, now + from, to - from);
+	return to - from;
 }
 
 static bool change_site(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 {
 	struct place_site site = { .ret = ip, .nr = nr, .kind = (uint32_t)place_kind(nr) };
-	uint8_t now[SITE_BYTES], jump[5];
-	uint64_t at = ip - SITE_BYTES;
+	uint8_t jump[SHORT_BYTES], *was = t->mm->place->sites[i].was;
 	struct mm *mm = t->mm;
+	uint64_t at;
+	unsigned len = lay_jump(t, i, ip, nr, &at, jump);
 
-	if (at / 4096 != (ip - 1) / 4096 || guest_read(t, now, GVA(at), sizeof(now)) < 0 ||
-		!place_is_site(now, nr) || !is_plain_text(t->k, mm->host_pid, at))
+	if (!len || at / 4096 != (ip - 1) / 4096 || (at + len - 1) / 4096 != at / 4096 ||
+		guest_read(t, was, GVA(at), len) < 0 || !is_plain_text(t->k, mm->host_pid, at))
 		return false;
 	if (mm->ops->write(mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) !=
 		sizeof(site))
 		return false;
-	place_jump(i, jump);
-	return write_text(t->k, mm->host_pid, at, jump);
+	mm->place->sites[i].at = at;
+	mm->place->sites[i].len = (uint8_t)len;
+	return write_text(t->k, mm->host_pid, at, jump, len);
 }
 
 int place_undo(struct task *t)
 {
 	struct place *p = t->mm->place;
 
+	place_take_back(t);
 	t->mm->place_off = true;
 	later_end(t);
-	for (unsigned i = 0; p && i < p->count; i++) {
-		uint8_t mov[5] = { 0xb8, (uint8_t)p->sites[i].nr, (uint8_t)(p->sites[i].nr >> 8) };
-
+	for (unsigned i = 0; p && i < p->count; i++)
 		if (p->sites[i].state == SITE_CHANGED &&
-			!write_text(t->k, t->mm->host_pid, p->sites[i].ip - SITE_BYTES, mov))
+			!write_text(t->k, t->mm->host_pid, p->sites[i].at, p->sites[i].was,
+				p->sites[i].len))
 			return -ENOMEM;
-	}
 	return 0;
 }
 
@@ -293,7 +346,7 @@ static int find_site(struct mm *mm, uint64_t ip, int64_t nr)
 }
 
 /* The site, once it is changed; -1: not yet, or never. @again: it was asked for in vain. */
-static int changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
+int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
 {
 	struct call *c = &t->call;
 	int i = find_site(t->mm, ip, c->nr);
@@ -314,7 +367,7 @@ static void value_seen(struct task *t, uint64_t ip)
 
 	if (t->call.ret < 0)
 		return;
-	i = changed_site(t, ip, true, HOT_VALUE);
+	i = place_changed_site(t, ip, true, HOT_VALUE);
 	if (i >= 0)
 		t->mm->ops->write(t->mm,
 			PLACE_SITES_AT + (unsigned)i * sizeof(struct place_site) +
@@ -357,7 +410,7 @@ static void path_seen(struct task *t, uint64_t ip, int kind)
 	if (!view)
 		return;
 	known = answers_put(t, &a, view);
-	if (mm->place_many || mm->refs != 1 || changed_site(t, ip, known, HOT_PATH) < 0 ||
+	if (mm->place_many || mm->refs != 1 || place_changed_site(t, ip, known, HOT_PATH) < 0 ||
 		mm->place->view == view)
 		return;
 	if (mm->ops->write(mm, PLACE_VIEW, &view, sizeof(view)) == sizeof(view))
@@ -378,7 +431,7 @@ static void signal_seen(struct task *t, uint64_t ip)
 	struct place *p;
 
 	if (t->call.ret < 0 || t->call.args[1] || !is_alone(t) ||
-		changed_site(t, ip, true, HOT_SIGNAL) < 0)
+		place_changed_site(t, ip, true, HOT_SIGNAL) < 0)
 		return;
 	_Static_assert(sizeof(s.act) == sizeof(t->sighand->act), "as rt_sigaction gives them");
 	memcpy(s.act, t->sighand->act, sizeof(s.act));
@@ -406,171 +459,6 @@ void place_signal_set(struct task *t, int sig)
 		sizeof(no));
 }
 
-/* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
- * nobody else's. @kept: the call has told what stat says. */
-static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
-{
-	struct file *f = fd_get(t, (int)fd);
-	struct place *p = t->mm->place;
-	struct place_fd e = { 0 };
-	struct kstat st;
-	size_t len;
-
-	if (!f || !f->path.dentry || (f->path.dentry->sb->flags & SB_NO_CACHE) ||
-		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
-		return;
-	if (!p->fds_age)
-		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
-	e.age = t->k->age[p->fds_age];
-	e.age_at = p->fds_age * 8u;
-	if (S_ISREG(f->inode->mode))
-		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
-	e.pos = f->pos;
-	e.pos_age = t->k->age[p->fds_age + 1];
-	e.pos_age_at = e.age_at + 8;
-	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
-		e.stat_age_at = AGE_NEVER * 8;
-		stat_lay(&st, e.stat);
-		e.knows |= FD_STAT;
-	} else if (kept) {
-		e.stat_age_at = AGE_FILES * 8;
-		memcpy(e.stat, answers_kept(t), sizeof(e.stat));
-		e.knows |= FD_STAT;
-	}
-	e.stat_age = t->k->age[e.stat_age_at / 8];
-	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
-	if (!e.knows ||
-		t->mm->ops->write(t->mm, PLACE_FDS_AT + fd * sizeof(e), &e, len) != (ssize_t)len)
-		return;
-	p->fds_left |= (uint16_t)(1u << fd);
-	p->pos_left |= opened;
-}
-
-static bool has_own_files(struct task *t)
-{
-	return t->mm->refs == 1 && !t->mm->place_many && t->files->refs == 1;
-}
-
-static void opened(struct task *t)
-{
-	if (t->mm->place && t->mm->place->asks_fds && has_own_files(t) &&
-		(uint64_t)t->call.ret < PLACE_FDS)
-		leave_fd(t, (unsigned)t->call.ret, true, false);
-}
-
-/* Would the stub have had it? Then the next time it shall. */
-static void fd_seen(struct task *t, uint64_t ip, int kind)
-{
-	struct call *c = &t->call;
-	struct place *p;
-	bool again;
-
-	if (!has_own_files(t) || c->args[0] >= PLACE_FDS ||
-		(kind == PLACE_IOCTL ? c->ret != -ENOTTY || (uint32_t)c->args[1] != 0x5401
-				     : c->ret < 0) ||
-		(kind == PLACE_LSEEK && (c->args[1] || (uint32_t)c->args[2] != SEEK_CUR)) ||
-		changed_site(t, ip, true, HOT_FD) < 0)
-		return;
-	p = t->mm->place;
-	p->asks_fds = true;
-	if (kind != PLACE_FSTAT && kind != PLACE_AT_ARG)
-		return;
-	again = p->stat_age[c->args[0]] == t->k->age[AGE_FILES];
-	p->stat_age[c->args[0]] = t->k->age[AGE_FILES];
-	if (again || c->fixed)
-		leave_fd(t, (unsigned)c->args[0], false, c->data_len == PLACE_DATA_MAX);
-}
-
-/* Has the same been read before? Then it is kept for the next time. */
-static void read_seen(struct task *t)
-{
-	struct place *p = t->mm->place;
-	const uint64_t *a = t->call.args;
-	uint32_t fd = (uint32_t)a[0], len = (uint32_t)a[2];
-	int64_t at = (int64_t)a[3];
-
-	if (a[2] > LATER_READ_MAX)
-		return;
-	for (unsigned i = 0; i < ARRAY_LEN(p->reads); i++) {
-		if (p->reads[i].fd == fd && p->reads[i].len == len && p->reads[i].at == at) {
-			later_keep_read(p->later, (int)fd, len, at, t->call.ret);
-			return;
-		}
-	}
-	p->reads[p->next_read].fd = fd;
-	p->reads[p->next_read].len = len;
-	p->reads[p->next_read].at = at;
-	p->next_read = (p->next_read + 1) % ARRAY_LEN(p->reads);
-}
-
-/* Could the call have been made later? Then the next one may be. */
-static void later_seen(struct task *t, uint64_t ip, int kind)
-{
-	static const uint16_t needs[] = { [PLACE_LOCK] = LATER_LOCK,
-		[PLACE_PREAD] = LATER_READ,
-		[PLACE_PWRITE] = LATER_WRITE,
-		[PLACE_SYNC] = LATER_SYNC };
-	struct call *c = &t->call;
-	struct place *p = t->mm->place;
-	uint32_t fd = (uint32_t)c->args[0];
-
-	if (t->k->fast != FAST_LATER || !has_own_files(t) || c->ret < 0 || fd >= PLACE_FDS)
-		return;
-	if (kind == PLACE_CLOSE) { /* of those who have a log already */
-		if (p && p->later)
-			changed_site(t, ip, true, HOT_LATER);
-		return;
-	}
-	if ((kind == PLACE_LOCK && (uint32_t)c->args[1] != F_SETLK &&
-		    (uint32_t)c->args[1] != F_SETLKW) ||
-		!(later_may(t, (int)fd) & needs[kind]) || changed_site(t, ip, true, HOT_LATER) < 0)
-		return;
-	p = t->mm->place;
-	if (!p->later && kind != PLACE_PREAD && kind != PLACE_SYNC)
-		p->later = later_begin(t);
-	if (p->later && kind == PLACE_PREAD)
-		read_seen(t);
-}
-
-void place_fds_gone(struct task *t, int fd)
-{
-	struct place *p = t->mm ? t->mm->place : NULL;
-
-	if (!p || !p->fds_left || (fd >= 0 && (fd >= PLACE_FDS || !(p->fds_left >> fd & 1))))
-		return;
-	answers_proc(t->k, p->fds_age);
-	p->fds_left = 0;
-}
-
-/* What moves no file's position. */
-static bool keeps_pos(int64_t nr)
-{
-	switch (nr) {
-	case SYS_stat:
-	case SYS_fstat:
-	case SYS_lstat:
-	case SYS_ioctl:
-	case SYS_access:
-	case SYS_mmap:
-	case SYS_readlink:
-	case SYS_newfstatat:
-	case SYS_rt_sigaction:
-		return true;
-	default:
-		return false;
-	}
-}
-
-void place_call(struct task *t, int64_t nr)
-{
-	struct place *p = t->mm ? t->mm->place : NULL;
-
-	if (!p || !p->pos_left || keeps_pos(nr))
-		return;
-	answers_proc(t->k, p->fds_age + 1u);
-	p->pos_left = false;
-}
-
 void place_seen(struct task *t, uint64_t ip)
 {
 	int kind = place_kind(t->call.nr);
@@ -582,12 +470,12 @@ void place_seen(struct task *t, uint64_t ip)
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
 	else if (kind >= PLACE_LOCK)
-		later_seen(t, ip, kind);
+		place_later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
-		opened(t);
+		place_opened(t);
 	else if (kind >= PLACE_FSTAT ||
 		 (kind == PLACE_AT_ARG && !t->call.path[0] && t->call.args[3] == AT_EMPTY_PATH))
-		fd_seen(t, ip, kind);
+		place_fd_seen(t, ip, kind);
 	else if (kind != PLACE_VALUE)
 		path_seen(t, ip, kind);
 	else if (mm->refs == 1)

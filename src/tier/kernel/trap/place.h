@@ -12,6 +12,8 @@ struct mm;
 struct task;
 
 enum { SITE_BYTES = 7 /* mov $nr, %eax; syscall */ };
+/* Around "xor %eax, %eax; syscall": as much as may be before it, and what may be behind. */
+enum { SHORT_AT = 10, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
 
 /*
  * Call sites that are answered in place, see shim.h; answers.h has the answers. All under the
@@ -21,8 +23,15 @@ enum { SITE_BYTES = 7 /* mov $nr, %eax; syscall */ };
  * have been answered often enough the site is changed.
  */
 void place_seen(struct task *t, uint64_t ip);
-/* Call @nr of the task is about to be made. */
+/* Call @nr of the task is about to be made: what its process did in place is done here too. */
 void place_call(struct task *t, int64_t nr);
+/* What the task's process did in place since its last call: positions, and what it closed. For who
+ * looks at its descriptors from outside. */
+void place_sync(struct task *t);
+/* The same, and from now on it asks again. */
+void place_take_back(struct task *t);
+/* The task's process has closed @fd in place, and knows: nothing else gets old by it. */
+void place_fd_closed(struct task *t, unsigned fd);
 /* Descriptor @fd of the task is not what it was; -1: any. */
 void place_fds_gone(struct task *t, int fd);
 /* @sig of the task got another disposition, by rt_sigaction. */
@@ -48,6 +57,12 @@ void place_forked(struct kernel *k);
 int place_kind(int64_t nr); /* PLACE_*; -1: never in place */
 bool place_is_site(const uint8_t b[SITE_BYTES], uint32_t nr);
 void place_jump(unsigned site, uint8_t ret[5]);
+/* Where the jump goes for a short site, from its xor on, and how much room is there. */
+struct place_short {
+	int pad;
+	unsigned len;
+};
+bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret);
 
 struct place; /* of one memory */
 void place_free(struct place *p);

@@ -18,6 +18,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/walk.h"
@@ -168,6 +169,7 @@ int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret
 
 	if (r < 0)
 		return err_set(e, -r, "walking the sandbox");
+	later_run(k, NULL);
 	r = save_with_head(k, &w, now, &s, e);
 	if (r == 0) {
 		*ret = w.buf;
