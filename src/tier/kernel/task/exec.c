@@ -25,6 +25,7 @@
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -359,6 +360,16 @@ static int load(
 	return loads ? 0 : -ENOEXEC;
 }
 
+/* The loader's code, which is changed before it runs. */
+static void look_ahead(struct task *t, struct exec *x, struct go *g, struct mm *mm, uint64_t base)
+{
+	for (unsigned i = 0; i < g->interp.h.e_phnum; i++)
+		if (g->interp.ph[i].p_type == PT_LOAD && (g->interp.ph[i].p_flags & PF_X)) {
+			place_ahead(t, mm, x->interp, &g->interp.ph[i], base, &g->plan.ahead);
+			return;
+		}
+}
+
 /* The stack: strings, random bytes, auxv, envp, argv, argc. */
 
 struct stack {
@@ -577,6 +588,8 @@ static int lay_out(
 	r = place_image(p, mm, &exe);
 	if (r < 0)
 		return r;
+	if (x->interp)
+		look_ahead(t, x, g, mm, interp.base);
 	brk = PAGE_UP(exe.end);
 	if (!mm->place_off && brk < PLACE_BASE) /* so that it can grow */
 		brk = PLACE_BASE + PLACE_SIZE;
@@ -634,7 +647,7 @@ int exec_go(struct task *t, struct exec *x)
 	int r = g && mm ? new_cred(t, x->file, &secure) : -ENOMEM;
 
 	if (r == 0) {
-		memset(&g->plan, 0, sizeof(g->plan));
+		memset(&g->plan, 0, offsetof(struct exec_plan, ahead.sites));
 		g->plan.fds[0] = g->plan.fds[1] = -1;
 		planned = true;
 		s.cap = x->argv.len + x->envp.len + (x->argv.count + x->envp.count) * 8 +

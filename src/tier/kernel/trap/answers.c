@@ -31,6 +31,7 @@ struct answers {
 	struct cred *views[VIEWS_MAX]; /* references: so nobody changes them */
 	uint8_t data[PLACE_DATA_MAX];  /* of the call that is being answered */
 	uint8_t *text;
+	struct loader *loader;
 };
 
 /* Ours is writable; from then on nobody can map it so: SEAL, SHRINK, GROW, FUTURE_WRITE. */
@@ -370,6 +371,11 @@ uint8_t *answers_text(struct kernel *k)
 	if (!k->answers->text)
 		k->answers->text = malloc(PLACE_TEXT);
 	return k->answers->text;
+}
+
+struct loader **answers_loader(struct kernel *k)
+{
+	return &k->answers->loader;
 }
 
 void answers_take_back(struct kernel *k)

@@ -32,9 +32,7 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 3, HOT_SIGNAL = 4, HOT_VALUE = 16 };
-enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
-
+enum { HOT_PATH = 2, HOT_SIGNAL = 2, HOT_VALUE = 16 };
 void place_free(struct place *p)
 {
 	if (p)
@@ -114,26 +112,6 @@ int place_kind(int64_t nr)
 	}
 }
 
-bool place_is_site(const uint8_t b[SITE_BYTES], uint32_t nr)
-{
-	uint8_t want[SITE_BYTES] = { 0xb8, 0, 0, 0, 0, 0x0f, 0x05 };
-
-	memcpy(want + 1, &nr, sizeof(nr));
-	return memcmp(b, want, sizeof(want)) == 0;
-}
-
-/* ff 24 25 and the slot's address, of which the site has the upper half already. */
-void place_jump(unsigned site, uint8_t ret[5])
-{
-	uint32_t slot = PLACE_BASE + site * 8;
-
-	ret[0] = 0xff;
-	ret[1] = 0x24;
-	ret[2] = 0x25;
-	ret[3] = (uint8_t)slot;
-	ret[4] = (uint8_t)(slot >> 8);
-}
-
 void place_shut(struct task *t)
 {
 	t->mm->place_shut = true;
@@ -191,139 +169,6 @@ void place_forked(struct kernel *k)
 		munmap((void *)PLACE_BASE, PLACE_SIZE);
 }
 
-/* Is @at in text that is nobody else's, of which only we can change a copy? */
-static bool is_plain_text(struct kernel *k, pid_t pid, uint64_t at)
-{
-	struct {
-		uint64_t size, query_flags, query_addr, start, end, flags, page_size, offset, inode;
-		uint32_t major, minor, name_size, build_id_size;
-		uint64_t name, build_id;
-	} q = { .size = sizeof(q), .query_addr = at };
-	char path[32];
-	int fd, r;
-
-	if (k->host_proc < 0 || str_fmt(path, sizeof(path), "%d/maps", (int)pid) < 0)
-		return false;
-	fd = host_openat(k->host_proc, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	r = ioctl(fd, PROCMAP_QUERY_, &q);
-	close(fd);
-	/* 1 readable, 2 writable, 4 executable, 8 shared */
-	return r == 0 && (q.flags & 15) == 5 && q.inode && q.start <= at &&
-	       at + SITE_BYTES <= q.end;
-}
-
-static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t *bytes, size_t len)
-{
-	char path[32];
-	ssize_t n;
-	int fd;
-
-	if (str_fmt(path, sizeof(path), "%d/mem", (int)pid) < 0)
-		return false;
-	fd = host_openat(k->host_proc, path, O_WRONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	n = host_pwrite(fd, bytes, len, (int64_t)at);
-	close(fd);
-	return n == (ssize_t)len;
-}
-
-/*
- * "xor %eax, %eax; syscall", which is how libc says read, has no room for a jump. But code is
- * aligned: where 7 bytes or more that do nothing stand right before it, or behind the ret that
- * follows it, the jump goes there, and a short one to it over the xor. The syscall stays. Who runs
- * into what stood before it was on the way to the call anyway.
- */
-bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret)
-{
-	static const uint8_t nops[][10] = { { 0x0f, 0x1f, 0x80 }, { 0x0f, 0x1f, 0x84 },
-		{ 0x66, 0x0f, 0x1f, 0x84 }, { 0x66, 0x2e, 0x0f, 0x1f, 0x84 } };
-	static const uint8_t call[] = { 0x31, 0xc0, 0x0f, 0x05 };
-	static const uint8_t tail[] = { 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0x77 };
-	const uint8_t *at = b + SHORT_AT, *behind = at + sizeof(call) + sizeof(tail) + 2;
-	bool returns = memcmp(at + sizeof(call), tail, sizeof(tail)) == 0 && behind[-1] == 0xc3;
-
-	if (memcmp(at, call, sizeof(call)))
-		return false;
-	for (unsigned i = 0; i < ARRAY_LEN(nops); i++) {
-		unsigned len = 7 + i;
-
-		if (memcmp(at - len, nops[i], len) == 0)
-			*ret = (struct place_short){ -(int)len, len };
-		else if (returns && memcmp(behind, nops[i], len) == 0)
-			*ret = (struct place_short){ (int)(behind - at), len };
-		else
-			continue;
-		return true;
-	}
-	return false;
-}
-
-/* Where the site begins in memory, and what is written there; 0: it cannot be. */
-static unsigned lay_jump(struct task *t, unsigned i, uint64_t ip, uint32_t nr, uint64_t *ret_at,
-	uint8_t ret[SHORT_BYTES])
-{
-	uint8_t now[SHORT_BYTES];
-	struct place_short s;
-	unsigned from, to;
-
-	*ret_at = ip - SITE_BYTES;
-	if (nr) {
-		if (guest_read(t, now, GVA(*ret_at), SITE_BYTES) < 0 || !place_is_site(now, nr))
-			return 0;
-		place_jump(i, ret);
-		return SITE_BYTES - 2;
-	}
-	if (guest_read(t, now, GVA(ip - SHORT_AT - 4), sizeof(now)) < 0 || !place_short(now, &s))
-		return 0;
-	place_jump(i, now + SHORT_AT + s.pad);
-	now[SHORT_AT + s.pad + 5] = PLACE_BASE >> 16 & 0xff;
-	now[SHORT_AT + s.pad + 6] = PLACE_BASE >> 24;
-	now[SHORT_AT] = 0xeb;
-	now[SHORT_AT + 1] = (uint8_t)(s.pad - 2);
-	from = s.pad < 0 ? (unsigned)(SHORT_AT + s.pad) : SHORT_AT;
-	to = s.pad < 0 ? SHORT_AT + 2 : (unsigned)(SHORT_AT + s.pad + SITE_BYTES);
-	*ret_at = ip - SHORT_AT - 4 + from;
-	memcpy(ret, now + from, to - from);
-	return to - from;
-}
-
-static bool change_site(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
-{
-	struct place_site site = { .ret = ip, .nr = nr, .kind = (uint32_t)place_kind(nr) };
-	uint8_t jump[SHORT_BYTES], *was = t->mm->place->sites[i].was;
-	struct mm *mm = t->mm;
-	uint64_t at;
-	unsigned len = lay_jump(t, i, ip, nr, &at, jump);
-
-	if (!len || at / 4096 != (ip - 1) / 4096 || (at + len - 1) / 4096 != at / 4096 ||
-		guest_read(t, was, GVA(at), len) < 0 || !is_plain_text(t->k, mm->host_pid, at))
-		return false;
-	if (mm->ops->write(mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) !=
-		sizeof(site))
-		return false;
-	mm->place->sites[i].at = at;
-	mm->place->sites[i].len = (uint8_t)len;
-	return write_text(t->k, mm->host_pid, at, jump, len);
-}
-
-int place_undo(struct task *t)
-{
-	struct place *p = t->mm->place;
-
-	place_take_back(t);
-	t->mm->place_off = true;
-	later_end(t);
-	for (unsigned i = 0; p && i < p->count; i++)
-		if (p->sites[i].state == SITE_CHANGED &&
-			!write_text(t->k, t->mm->host_pid, p->sites[i].at, p->sites[i].was,
-				p->sites[i].len))
-			return -ENOMEM;
-	return 0;
-}
-
 /* The site of the call, if there is room for it. */
 static int find_site(struct mm *mm, uint64_t ip, int64_t nr)
 {
@@ -355,8 +200,8 @@ int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
 	if (i < 0)
 		return -1;
 	if (p->sites[i].state == SITE_COUNTED && again && ++p->sites[i].again >= hot)
-		p->sites[i].state = change_site(t, (unsigned)i, ip, (uint32_t)c->nr) ? SITE_CHANGED
-										     : SITE_NEVER;
+		p->sites[i].state = place_change(t, (unsigned)i, ip, (uint32_t)c->nr) ? SITE_CHANGED
+										      : SITE_NEVER;
 	return p->sites[i].state == SITE_CHANGED ? i : -1;
 }
 

@@ -2,11 +2,13 @@
 #ifndef WARD_TIER_KERNEL_TRAP_PLACE_H
 #define WARD_TIER_KERNEL_TRAP_PLACE_H
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "tier/kernel/shim/shim.h"
 
+struct file;
 struct kernel;
 struct mm;
 struct task;
@@ -47,6 +49,23 @@ int place_undo(struct task *t);
 bool place_has_log(const struct task *t);
 /* Does a mapping of [addr, addr+len) put something where the table is? */
 bool place_is_hit(uint64_t addr, uint64_t len);
+
+/*
+ * exec: a new image's loader has its sites changed before it runs. @f is the loader, @text its
+ * code, which goes to @base. What must be in the new memory then: @bytes at @page, @sites in the
+ * table,
+ * @view; none if count is 0.
+ */
+enum { PLACE_AHEAD_MAX = 12 };
+struct place_ahead {
+	unsigned count;
+	uint32_t view;
+	uint64_t page;
+	struct place_site sites[PLACE_AHEAD_MAX];
+	uint8_t bytes[4096];
+};
+void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr *text,
+	uint64_t base, struct place_ahead *ret);
 
 /* For the engine, around the fork of the zygote, which has the guests' side of it from here: the
  * table with its stubs, the ages, the answers. When it cannot be, k->age stays NULL. */

@@ -29,7 +29,7 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_FD = 3, HOT_LENT = 2 };
+enum { HOT_FD = 2 };
 enum { TEXT_WHOLE = 16 << 10, TEXT_HEAD = 1 << 10, TEXT_ALIGN = 64 };
 
 static uint64_t entry_at(unsigned fd)
@@ -192,8 +192,7 @@ void place_fd_seen(struct task *t, uint64_t ip, int kind)
 	struct file *f;
 	bool again;
 
-	if (!could_have(t, kind) ||
-		place_changed_site(t, ip, true, kind > PLACE_LSEEK ? HOT_LENT : HOT_FD) < 0)
+	if (!could_have(t, kind) || place_changed_site(t, ip, true, HOT_FD) < 0)
 		return;
 	p = t->mm->place;
 	p->asks |= 1u << kind;

@@ -33,6 +33,10 @@ struct place {
 	unsigned next_read;
 };
 
+enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
+
+/* Site @i becomes a jump, in a process that waits behind it. */
+bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr);
 /* The site, once it is changed; -1: not yet, or never. @again: it was asked for in vain. */
 int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot);
 /* The call in task->call opened a descriptor; asked for one, from @ip. */
