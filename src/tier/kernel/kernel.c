@@ -19,6 +19,7 @@
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/keys/key.h"
 #include "tier/kernel/trap/later.h"
 
 enum { SPINS = 2000 };
@@ -143,6 +144,7 @@ void kernel_done(struct kernel *k)
 {
 	disk_done(k);
 	io_done(k);
+	keys_done(k);
 	free(k->heap);
 	free(k->watches);
 	free(k->desk);

@@ -40,6 +40,7 @@ enum walk_kind {
 	WALK_PIPE,
 	WALK_SUPER,
 	WALK_IPC,
+	WALK_KEY,
 	WALK_KINDS
 };
 

@@ -18,6 +18,7 @@
 #include "base/str.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/ipc/ipc.h"
+#include "tier/kernel/keys/key.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/usage.h"
 
@@ -455,8 +456,42 @@ static const struct proc_entry pty_dir[] = {
 	KNOB("max", "4096\n"),
 	TEXT("nr", "0\n"),
 };
+#define KEY_KNOB(fn, which)                                                                        \
+	static void show_##fn(const struct proc_ctx *c, struct buf *out)                           \
+	{                                                                                          \
+		buf_add_fmt(out, "%u\n", keys_knob(c->k, which, -1));                              \
+	}                                                                                          \
+	static int write_##fn(const struct proc_ctx *c, char *text)                                \
+	{                                                                                          \
+		int64_t v = number_of(text);                                                       \
+                                                                                                   \
+		if (v < 0)                                                                         \
+			return -EINVAL;                                                            \
+		keys_knob(c->k, which, v);                                                         \
+		return 0;                                                                          \
+	}
+KEY_KNOB(maxkeys, KNOB_MAXKEYS)
+KEY_KNOB(maxbytes, KNOB_MAXBYTES)
+KEY_KNOB(root_maxkeys, KNOB_ROOT_MAXKEYS)
+KEY_KNOB(root_maxbytes, KNOB_ROOT_MAXBYTES)
+
+static void show_keys(const struct proc_ctx *c, struct buf *out)
+{
+	if (c->reader)
+		keys_show(c->reader, c->k, out);
+}
+
+static void show_key_users(const struct proc_ctx *c, struct buf *out)
+{
+	keys_show_users(c->k, out);
+}
+
 static const struct proc_entry keys_dir[] = {
-	KNOB("maxkeys", "200\n"),
+	REG("maxkeys", 0644, .show = show_maxkeys, .write = write_maxkeys),
+	REG("maxbytes", 0644, .show = show_maxbytes, .write = write_maxbytes),
+	REG("root_maxkeys", 0644, .show = show_root_maxkeys, .write = write_root_maxkeys),
+	REG("root_maxbytes", 0644, .show = show_root_maxbytes, .write = write_root_maxbytes),
+	KNOB("gc_delay", "300\n"),
 };
 static const struct proc_entry seccomp_dir[] = {
 	TEXT("actions_avail", "kill_process kill_thread trap errno user_notif trace log allow\n"),
@@ -527,6 +562,11 @@ static const struct proc_entry inotify_dir[] = {
 	KNOB("max_user_instances", "128\n"),
 	KNOB("max_user_watches", "65536\n"),
 };
+static const struct proc_entry fanotify_dir[] = {
+	KNOB("max_queued_events", "16384\n"),
+	KNOB("max_user_groups", "128\n"),
+	KNOB("max_user_marks", "65536\n"),
+};
 static const struct proc_entry mqueue_dir[] = {
 	KNOB("msg_default", "10\n"),
 	KNOB("msg_max", "10\n"),
@@ -556,6 +596,7 @@ static const struct proc_entry sys_fs[] = {
 	TEXT("overflowuid", "65534\n"),
 	TEXT("overflowgid", "65534\n"),
 	DIR("inotify", inotify_dir),
+	DIR("fanotify", fanotify_dir),
 	DIR("mqueue", mqueue_dir),
 	DIR("epoll", epoll_dir),
 };
@@ -677,7 +718,7 @@ const struct proc_entry proc_machine[] = {
 	TEXT("vmstat", "nr_free_pages 0\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault "
 		       "0\npgmajfault 0\noom_kill 0\n"),
 	TEXT("zoneinfo", ""),
-	TEXT("key-users", ""),
-	TEXT("keys", ""),
+	REG("key-users", 0444, .show = show_key_users),
+	REG("keys", 0444, .show = show_keys),
 };
 const unsigned proc_machine_count = ARRAY_LEN(proc_machine);

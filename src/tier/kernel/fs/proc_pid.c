@@ -16,6 +16,7 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
@@ -23,6 +24,7 @@
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
+#include "tier/kernel/vfs/pidfd.h"
 
 enum { HZ = 100, PAGE = 4096, STRING_MAX = 128 << 10 };
 
@@ -355,13 +357,13 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 
 static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 {
-	char at[GUEST_PATH_MAX];
+	char at[GUEST_PATH_MAX], root[GUEST_PATH_MAX];
 
 	for (struct mount *m = c->k->vfs->mounts; m; m = m->next) {
-		if (!mount_path(c, m, at, sizeof(at)))
+		if (!mount_path(c, m, at, sizeof(at)) || mount_root_show(m, root, sizeof(root)) < 0)
 			continue;
-		buf_add_fmt(out, "%u %u 0:%llu / %s ", m->id, m->parent ? m->parent->id : m->id,
-			(unsigned long long)m->sb->dev, at);
+		buf_add_fmt(out, "%u %u 0:%llu %s %s ", m->id, m->parent ? m->parent->id : m->id,
+			(unsigned long long)m->sb->dev, root, at);
 		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
 			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)
@@ -434,6 +436,8 @@ static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 		f->flags | (c->t->files->slots[c->fd].cloexec ? (unsigned)O_CLOEXEC : 0),
 		f->path.mnt ? f->path.mnt->id : 0, (unsigned long long)f->inode->ino);
 	inotify_show_watches(f, out);
+	fanotify_show_marks(f, out);
+	pidfd_show_who(f, out);
 }
 
 /* Links */

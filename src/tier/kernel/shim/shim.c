@@ -13,8 +13,9 @@
 
 #include "tier/kernel/shim/shim.h"
 
-enum { ESRCH_ = 3, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
-enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
+enum { ESRCH_ = 3, EINTR_ = 4, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
+enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, FUTEX_WAIT_BITSET_ = 9, FUTEX_CMD_ = 127 };
+enum { SIGBUS_ = 7, SIGSEGV_ = 11, SYS_futex_waitv_ = 449, SYSCALL_CODE = 0x050f };
 
 struct mcontext {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
@@ -198,6 +199,21 @@ __asm__(".text\n"
 	"	mov $1, %eax\n"
 	"	ret\n");
 
+/*
+ * The host makes a futex wait again after our handler, always. The wait that @uc is at has not
+ * begun, or was ended by the signal: to its caller that is the same.
+ */
+static int is_native_wait(const struct ucontext *uc)
+{
+	uint64_t op = uc->m.rsi & FUTEX_CMD_;
+	uint16_t code;
+
+	if (uc->m.rax != SYS_futex_waitv_ &&
+		(uc->m.rax != SYS_futex || (op != FUTEX_WAIT_ && op != FUTEX_WAIT_BITSET_)))
+		return 0;
+	return !shim_copy(&code, (void *)uc->m.rip, sizeof(code)) && code == SYSCALL_CODE;
+}
+
 static int push_frame(struct slot *s, struct ucontext *uc)
 {
 	struct shim_signal *g = &s->signal;
@@ -210,6 +226,9 @@ static int push_frame(struct slot *s, struct ucontext *uc)
 	if (g->restart >= 0) {
 		uc->m.rip -= 2;
 		uc->m.rax = (uint64_t)g->restart;
+	} else if (g->restart == RESTART_NEVER && is_native_wait(uc)) {
+		uc->m.rip += sizeof(uint16_t);
+		uc->m.rax = (uint64_t)-EINTR_;
 	}
 	if (fp) {
 		size = fp_size(fp);

@@ -256,11 +256,14 @@ struct shim_step {
 };
 enum { STEP_ZERO = -1, STEP_COPY = -2, STEPS_MAX = 64 };
 
+/* No call is made again; and what the host would make again ends with EINTR. */
+enum { RESTART_NONE = -1, RESTART_NEVER = -2 };
+
 struct shim_signal {
 	uint64_t handler, mask, sig;
 	uint64_t alt_sp, alt_size, alt_flags; /* the guest's alternate stack */
 	uint64_t on_alt;                      /* SA_ONSTACK */
-	int64_t restart;                      /* call number to make again, or -1 */
+	int64_t restart;                      /* call number to make again, or RESTART_* */
 	uint8_t info[128];
 };
 

@@ -154,6 +154,7 @@ SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
 		int32_t flags, pad;
 		uint64_t size;
 	} s, old = { task->altstack.sp, (int32_t)task->altstack.flags, 0, task->altstack.size };
+	int32_t mode;
 
 	if (!old.size)
 		old.flags = SS_DISABLE;
@@ -164,9 +165,10 @@ SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
 			return -EFAULT;
 		if (on_it)
 			return -EPERM;
-		if ((s.flags & ~(int32_t)(1u << 31)) & ~(SS_DISABLE | SS_ONSTACK))
+		mode = s.flags & ~(int32_t)(1u << 31);
+		if (mode != SS_DISABLE && mode != SS_ONSTACK && mode)
 			return -EINVAL;
-		if (s.flags & SS_DISABLE) {
+		if (mode == SS_DISABLE) {
 			memset(&task->altstack, 0, sizeof(task->altstack));
 		} else {
 			if (s.size < 2048)

@@ -16,6 +16,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
+#include "tier/kernel/keys/key.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
@@ -25,6 +26,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/later.h"
@@ -189,6 +191,7 @@ static void task_bury(struct task *t)
 	cred_unref(t->cred);
 	mm_unref(t->mm);
 	seccomp_unref(t->filters);
+	keys_task_gone(t);
 	free(t);
 }
 
@@ -471,6 +474,7 @@ struct task *task_clone(struct task *t, uint64_t flags)
 		p->parent->children = p;
 		pgrp_join(p, t->proc->pgrp);
 	}
+	keys_task_born(n, t);
 	hash_add(n);
 	return n;
 }
@@ -507,6 +511,8 @@ void proc_reap(struct proc *p)
 {
 	timers_done(p);
 	ipc_proc_gone(p);
+	pidfds_reaped(p);
+	keys_proc_gone(p);
 	wait_flush(&p->signal_queue);
 	wait_flush(&p->child_queue);
 	wait_flush(&p->exit_queue);
@@ -622,6 +628,7 @@ static void drop_shares(struct task *t)
 	t->files = NULL;
 	fs_ctx_unref(t->fs);
 	t->fs = NULL;
+	keys_task_gone(t);
 }
 
 static void proc_ended(struct proc *p)
@@ -630,6 +637,7 @@ static void proc_ended(struct proc *p)
 
 	timers_done(p);
 	ipc_proc_gone(p);
+	keys_proc_gone(p);
 	tty_leader_gone(p);
 	p->state = PROC_ZOMBIE;
 	sigpending_flush(k, &p->pending);
@@ -792,6 +800,7 @@ void proc_execed(struct task *t)
 	t->clear_tid = t->robust_list = 0;
 	t->pdeath_signal = 0;
 	timers_execed(p);
+	keys_execed(t);
 	if (p->k->ipc)
 		shm_proc_gone(p);
 	p->execed = true;

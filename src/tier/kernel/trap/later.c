@@ -67,7 +67,7 @@ static bool is_watched(const struct file *f)
 {
 	const struct dentry *up = f->path.dentry->parent;
 
-	return f->inode->watches || f->dnotify || f->epolls ||
+	return f->k->fan || f->inode->watches || f->dnotify || f->epolls ||
 	       (up && up->inode && up->inode->watches);
 }
 

@@ -42,11 +42,12 @@ void place_signal_set(struct task *t, int sig);
 void place_shut(struct task *t);
 /* The memory gets a second thread that runs: no more answers but who it is. */
 void place_many(struct task *t);
-/* Every site is put back as it was, for good: the program wants these addresses. Also what must
- * come before a copy of the memory is taken elsewhere. */
+/* Every site is put back as it was, for good: the program wants these addresses. */
 int place_undo(struct task *t);
 /* Is there a log of calls that are made later (trap/later.h) in its memory? */
 bool place_has_log(const struct task *t);
+/* @page, a copy of the memory's page at @at, as the program made it. */
+void place_clean(const struct mm *mm, uint64_t at, uint8_t page[4096]);
 /* Does a mapping of [addr, addr+len) put something where the table is? */
 bool place_is_hit(uint64_t addr, uint64_t len);
 

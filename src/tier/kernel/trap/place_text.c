@@ -334,6 +334,27 @@ int place_undo(struct task *t)
 	return 0;
 }
 
+void place_clean(const struct mm *mm, uint64_t at, uint8_t page[PAGE])
+{
+	const struct place *p = mm->place;
+
+	for (unsigned i = 0; p && i < p->count; i++) {
+		uint8_t now[SHORT_BYTES], jump[SHORT_BYTES];
+		uint64_t off = p->sites[i].at - at;
+		unsigned len = p->sites[i].len;
+		int from;
+
+		if (p->sites[i].state != SITE_CHANGED || off > PAGE - len)
+			continue;
+		memcpy(now, page + off, len);
+		memcpy(page + off, p->sites[i].was, len);
+		/* Something else stands there by now: it stays. */
+		if (lay_jump(i, p->sites[i].nr, page + (p->sites[i].ip - at), &from, jump) != len ||
+			memcmp(now, jump, len) != 0)
+			memcpy(page + off, now, len);
+	}
+}
+
 /*
  * The loader: whatever is linked with libraries begins there, with the same few calls, and its
  * sites lie close together. They are looked for once, in the page that has most of them; from then

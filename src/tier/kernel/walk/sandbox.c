@@ -16,6 +16,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/keys/key.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/trap/later.h"
@@ -28,7 +29,7 @@
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/survey.h"
 
-enum { STREAM_VERSION = 1 };
+enum { STREAM_VERSION = 2 };
 static const char stream_magic[8] = "WARDKRN";
 
 struct head {
@@ -74,6 +75,7 @@ static const struct {
 } sections[] = {
 	{ "kernel", kernel_walk },
 	{ "tasks", tasks_section },
+	{ "keys", keys_walk },
 	{ "names", names_walk },
 	{ "sockets", socks_walk },
 	{ "terminals", ttys_walk },
