@@ -314,8 +314,10 @@ void later_open(struct kernel *k)
 		memcpy(l->log->may, may, sizeof(may)); /* also: nothing */
 		if (!any)
 			continue;
-		l->opened_tsc = __builtin_ia32_rdtsc();
+		/* In this order, as in time_of(): whatever comes in between makes times
+		 * earlier, never later. */
 		l->opened_ns = kernel_realtime(k);
+		l->opened_tsc = __builtin_ia32_rdtsc();
 		__atomic_store_n(&l->log->head, (uint64_t)++l->epoch << 32, __ATOMIC_RELEASE);
 		l->open = true;
 	}
@@ -483,8 +485,8 @@ void later_forget(struct later *l, int fd)
 
 void later_keep_read(struct later *l, int fd, uint32_t len, int64_t at, int64_t value)
 {
-	struct file *f = fd_get_path(l->task, fd);
 	struct later_read *r = &l->log->reads[l->next_read], now = { .fd = (uint32_t)fd, .at = at };
+	struct file *f = l->task ? fd_get_path(l->task, fd) : NULL;
 
 	if (!f || !len || len > LATER_READ_MAX || value < 0 || value > (int64_t)len ||
 		!(later_may(l->task, fd) & LATER_READ) ||
