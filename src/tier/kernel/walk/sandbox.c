@@ -20,6 +20,7 @@
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
@@ -182,6 +183,7 @@ int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret
 
 	if (r < 0)
 		return err_set(e, -r, "walking the sandbox");
+	later_run(k, NULL);
 	catch_up(k);
 	r = save_with_head(k, &w, now, &s, e);
 	if (r == 0) {
