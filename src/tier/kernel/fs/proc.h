@@ -68,9 +68,12 @@ struct proc_memory {
 struct proc_range {
 	uint64_t from, to;
 	bool readable, writable, stack, executable, shared;
-	bool time;        /* the host's own: where its clock is read */
-	bool file;        /* something else is behind it; also anonymous memory that is shared */
-	uint64_t used_kb; /* proc_host_each_used() only */
+	bool time; /* the host's own: where its clock is read */
+	bool file; /* something else is behind it; also anonymous memory that is shared */
+	uint64_t dev, ino, offset; /* the host's names for that; where in it */
+	/* proc_host_each_used() only: */
+	uint64_t store_id; /* ours, when it is a file of the store */
+	uint64_t used_kb;
 };
 /* All of them, in order; the first answer of @fn that is not 0 ends it and is returned. */
 int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);

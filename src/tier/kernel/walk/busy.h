@@ -54,7 +54,9 @@ enum {
 	FD_LEASE,
 	FD_OUTER,
 	FD_STALE,
-	FD_HIDDEN
+	FD_HIDDEN,
+	FD_PROC_TOO,
+	FD_MQ_PATH
 };
 
 struct busy {
