@@ -174,6 +174,8 @@ struct task {
 	struct seccomp_filter *filters; /* the newest; reference */
 	int32_t pdeath_signal;
 	struct task_keys keys;
+	struct trace *trace; /* task/trace.h; NULL: nobody traces it */
+	bool exec_step;      /* it enters a new image with a step, which its tracer does not see */
 
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
@@ -222,6 +224,8 @@ struct proc {
 	size_t cmdline_len;
 	int oom_score_adj;
 	struct key *process_ring; /* reference, or NULL */
+	struct trace *tracees;    /* whom it traces */
+	unsigned tracee_count;
 };
 
 struct pgrp {

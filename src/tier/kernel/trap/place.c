@@ -194,22 +194,6 @@ static bool is_plain_text(struct kernel *k, pid_t pid, uint64_t at)
 	       at + SITE_BYTES <= q.end;
 }
 
-static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t bytes[5])
-{
-	char path[32];
-	ssize_t n;
-	int fd;
-
-	if (str_fmt(path, sizeof(path), "%d/mem", (int)pid) < 0)
-		return false;
-	fd = host_openat(k->host_proc, path, O_WRONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	n = host_pwrite(fd, bytes, 5, (int64_t)at);
-	close(fd);
-	return n == 5;
-}
-
 static bool change_site(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 {
 	struct place_site site = { .ret = ip, .nr = nr, .kind = (uint32_t)place_kind(nr) };
@@ -224,7 +208,7 @@ static bool change_site(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 		sizeof(site))
 		return false;
 	place_jump(i, jump);
-	return write_text(t->k, mm->host_pid, at, jump);
+	return host_poke(t, at, jump, sizeof(jump));
 }
 
 int place_undo(struct task *t)
@@ -236,7 +220,7 @@ int place_undo(struct task *t)
 		uint8_t mov[5] = { 0xb8, (uint8_t)p->sites[i].nr, (uint8_t)(p->sites[i].nr >> 8) };
 
 		if (p->sites[i].state == SITE_CHANGED &&
-			!write_text(t->k, t->mm->host_pid, p->sites[i].ip - SITE_BYTES, mov))
+			!host_poke(t, p->sites[i].ip - SITE_BYTES, mov, sizeof(mov)))
 			return -ENOMEM;
 	}
 	return 0;
