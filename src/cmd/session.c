@@ -27,7 +27,7 @@
 #include "front/rest/stream.h"
 #include "wire/envelope.h"
 
-enum { MESSAGE_MAX = 1 << 20, POLL_MS = 1000 };
+enum { MESSAGE_MAX = 1 << 20, POLL_MS = 1000, STATUS_TIME = 124 /* as of `ward run` */ };
 
 struct run {
 	struct session *s;
@@ -75,7 +75,7 @@ static int on_event(struct run *r, const char *text, size_t len)
 	const struct jin *exit = NULL;
 	const char *error = NULL, *step = "";
 	int64_t n = 0;
-	bool signaled = false;
+	bool signaled = false, timed_out = false;
 
 	if (jin_parse(text, len, MESSAGE_MAX, &doc, &r->err) < 0)
 		return -EPROTO;
@@ -84,7 +84,11 @@ static int on_event(struct run *r, const char *text, size_t len)
 	if (jin_obj(doc, "exit", &exit, NULL) > 0) {
 		jin_i64(exit, "code", 0, 255, &n, NULL);
 		jin_bool(exit, "signaled", &signaled, NULL);
-		r->status = signaled ? 128 + (int)n : (int)n;
+		jin_bool(exit, "timed_out", &timed_out, NULL);
+		r->status = timed_out ? STATUS_TIME : signaled ? 128 + (int)n : (int)n;
+		if (timed_out)
+			fprintf(stderr, "ward: the command was killed: the time of its --timeout "
+					"was over\n");
 	}
 	if (jin_str(doc, "error", &error, NULL) > 0) {
 		jin_str(doc, "step", &step, NULL);

@@ -101,18 +101,17 @@ static int step_insert(struct db *db, const struct db_step *step, struct err *e)
 	return db_run(db, s, "writing the journal", e);
 }
 
-static int step_row(struct db *db, const struct db_step *step, struct err *e)
+/* The state, its reason, its time and the state it must be in now: ?@at and those behind it. */
+static int run_step(
+	struct db *db, sqlite3_stmt *s, int at, const struct db_step *step, struct err *e)
 {
-	own_stmt sqlite3_stmt *s = db_stmt(db, DB_BOX_STEP, e);
 	int r;
 
-	if (!s)
-		return -EIO;
 	db_bind_text(s, 1, step->id);
-	sqlite3_bind_int64(s, 2, step->to);
-	db_bind_text(s, 3, step->reason);
-	sqlite3_bind_int64(s, 4, step->at_us);
-	sqlite3_bind_int64(s, 5, step->from);
+	sqlite3_bind_int64(s, at, step->to);
+	db_bind_text(s, at + 1, step->reason);
+	sqlite3_bind_int64(s, at + 2, step->at_us);
+	sqlite3_bind_int64(s, at + 3, step->from);
 	r = db_run(db, s, "writing a state", e);
 	if (r == 0 && sqlite3_changes(db->h) != 1)
 		r = err_say(e, ESTALE, "sandbox '%s' is not in the state that it should be in",
@@ -120,14 +119,24 @@ static int step_row(struct db *db, const struct db_step *step, struct err *e)
 	return r;
 }
 
-int db_box_step(struct db *db, const struct db_step *step, struct err *e)
+static int step_row(struct db *db, const struct db_step *step, struct err *e)
+{
+	own_stmt sqlite3_stmt *s = db_stmt(db, DB_BOX_STEP, e);
+
+	return s ? run_step(db, s, 2, step, e) : -EIO;
+}
+
+int db_box_step_with(struct db *db, const struct db_step *step, const struct db_box *box,
+	db_also_fn *also, struct err *e)
 {
 	int r = db_begin(db, e);
 
 	if (r < 0)
 		return r;
 	/* A new one has its row from db_box_insert(), in its first state. */
-	if (step->from != step->to)
+	if (also)
+		r = also(db, step, box, e);
+	else if (step->from != step->to)
 		r = step_row(db, step, e);
 	if (r == 0)
 		r = step_insert(db, step, e);
@@ -136,6 +145,11 @@ int db_box_step(struct db *db, const struct db_step *step, struct err *e)
 		return r;
 	}
 	return db_commit(db, e);
+}
+
+int db_box_step(struct db *db, const struct db_step *step, struct err *e)
+{
+	return db_box_step_with(db, step, NULL, NULL, e);
 }
 
 int db_step_each(struct db *db, const char *id, int (*fn)(void *arg, const struct db_step *step),
@@ -181,29 +195,29 @@ static void bind_limits(sqlite3_stmt *s, int at, const struct db_box *box)
 	sqlite3_bind_int64(s, at + 3, box->pids);
 }
 
-int db_box_running(struct db *db, const struct db_box *box, struct err *e)
+int db_also_running(
+	struct db *db, const struct db_step *step, const struct db_box *box, struct err *e)
 {
 	own_stmt sqlite3_stmt *s = db_stmt(db, DB_BOX_RUNNING, e);
 
 	if (!s)
 		return -EIO;
-	db_bind_text(s, 1, box->id);
 	sqlite3_bind_int64(s, 2, box->tier);
 	db_bind_text(s, 3, box->tier_why);
 	db_bind_text(s, 4, box->warning);
 	bind_limits(s, 5, box);
 	sqlite3_bind_int64(s, 9, box->deadline_us);
 	sqlite3_bind_int64(s, 10, box->deadline_boot_us);
-	return run_on_row(db, s, box->id, e);
+	return run_step(db, s, 11, step, e);
 }
 
-int db_box_claim(struct db *db, const struct db_box *box, struct err *e)
+int db_also_claim(
+	struct db *db, const struct db_step *step, const struct db_box *box, struct err *e)
 {
 	own_stmt sqlite3_stmt *s = db_stmt(db, DB_BOX_CLAIM, e);
 
 	if (!s)
 		return -EIO;
-	db_bind_text(s, 1, box->id);
 	db_bind_text(s, 2, box->tenant);
 	db_bind_text(s, 3, box->template_asked);
 	sqlite3_bind_int64(s, 4, box->started_us);
@@ -222,7 +236,15 @@ int db_box_claim(struct db *db, const struct db_box *box, struct err *e)
 	bind_limits(s, 17, box);
 	db_bind_text(s, 21, box->tier_by);
 	sqlite3_bind_int64(s, 22, box->timeout_ms);
-	return run_on_row(db, s, box->id, e);
+	return run_step(db, s, 23, step, e);
+}
+
+int db_also_deadline(
+	struct db *db, const struct db_step *step, const struct db_box *box, struct err *e)
+{
+	int r = db_box_deadline(db, box, e);
+
+	return r < 0 ? r : step_row(db, step, e);
 }
 
 int db_box_deadline(struct db *db, const struct db_box *box, struct err *e)

@@ -88,12 +88,17 @@ struct db_step {
 /* The row and its line in the journal, in one transaction (or in the one that is open). -ESTALE
  * when the row is not in state @from. */
 int db_box_step(struct db *db, const struct db_step *step, struct err *e);
+/* The same with what changes along with the state: one of these, and from @box what its name says.
+ * NULL: nothing does. */
+typedef int db_also_fn(
+	struct db *db, const struct db_step *step, const struct db_box *box, struct err *e);
+db_also_fn db_also_running, db_also_claim, db_also_deadline;
+int db_box_step_with(struct db *db, const struct db_step *step, const struct db_box *box,
+	db_also_fn *also, struct err *e);
 int db_step_each(struct db *db, const char *id, int (*fn)(void *arg, const struct db_step *step),
 	void *arg, struct err *e);
 
 /* Parts of a row; from @box the id and what the name says. */
-int db_box_running(struct db *db, const struct db_box *box, struct err *e);
-int db_box_claim(struct db *db, const struct db_box *box, struct err *e);
 int db_box_deadline(struct db *db, const struct db_box *box, struct err *e);
 int db_box_limits(struct db *db, const struct db_box *box, struct err *e);
 int db_box_network(struct db *db, const struct db_box *box, struct err *e);

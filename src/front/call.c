@@ -85,6 +85,14 @@ void *call_alloc(struct call *c, size_t size)
 	return p;
 }
 
+char *call_copy(struct call *c, const char *text)
+{
+	size_t len = strlen(text) + 1;
+	char *copy = call_alloc(c, len);
+
+	return copy ? memcpy(copy, text, len) : NULL;
+}
+
 /* The rules of CORS: no cookie opens anything here, so any page may ask. Not for ward's own API,
  * whose unix socket and loopback need no key. */
 static void allow_origin(struct call *c)

@@ -75,6 +75,7 @@ void front_begin(struct call *c);
 /* The request has been handed to somebody else: gives up all but what the handler keeps. */
 void call_leave(struct call *c);
 void *call_alloc(struct call *c, size_t size); /* zeroed, until the end; NULL: answered with 500 */
+char *call_copy(struct call *c, const char *text); /* the same */
 
 /* --- Answers; each is the last thing that a handler does ------------------------------------- */
 

@@ -283,15 +283,13 @@ static int write_step(
 	int r;
 
 	hub_point(sb->hub, "journal");
-	r = db_begin(db, &e);
-	if (r == 0 && sb->also) {
+	if (sb->also)
 		sandbox_row(sb, &row);
-		r = sb->also(db, &row, &e);
-	}
+	r = db_begin(db, &e);
 	if (r == 0 && sb->end)
 		r = db_end_insert(db, sb->end, &e);
 	if (r == 0)
-		r = db_box_step(db, &step, &e);
+		r = db_box_step_with(db, &step, &row, sb->also, &e);
 	if (r == 0)
 		r = db_commit(db, &e);
 	else
@@ -386,7 +384,8 @@ static bool answer_paused(struct hub_call *c)
 	if (c->wait == WAIT_LINK && !sb->trouble.code) {
 		/* Went to sleep while this call was on its way. */
 		if (!sb->auto_resume)
-			hub_fail(&f, HUB_NOT_RUNNING, "sandbox '%s' is paused", sb->id);
+			hub_fail(&f, HUB_NOT_RUNNING, "sandbox '%s' is paused: resume it first",
+				sb->id);
 		else if (live_resume(sb, sb->timeout_ms, &f) == 0)
 			return false;
 		call_done(c, &f, false);

@@ -79,16 +79,31 @@ static void free_call(struct hub_call *c)
 	free(c);
 }
 
+/* Between the answer and now it may have ended. */
+static bool has_link(struct hub_call *c)
+{
+	if (c->sb->state == HUB_RUNNING && c->sb->link)
+		return true;
+	hub_fail(&c->fail, HUB_NOT_RUNNING, "sandbox '%s' is not running", c->sb->id);
+	return false;
+}
+
+void call_begin(struct hub_call *c)
+{
+	void (*begin)(void *arg, const struct hub_box *box, struct link *link) = c->begin;
+	struct hub_box box;
+
+	if (!begin)
+		return;
+	c->begin = NULL;
+	sandbox_view(c->sb, &box);
+	begin(c->arg, &box, c->sb->link);
+}
+
 static void tell_link(struct hub_call *c)
 {
-	struct hub_fail gone;
-
-	/* Between the answer and now it may have ended. */
-	if (!c->failed && (c->sb->state != HUB_RUNNING || !c->sb->link)) {
-		hub_fail(&gone, HUB_NOT_RUNNING, "sandbox '%s' is not running", c->sb->id);
-		c->fail = gone;
+	if (!c->failed && !has_link(c))
 		c->failed = true;
-	}
 	c->fn.link(c->arg, c->failed ? &c->fail : NULL, c->failed ? NULL : c->sb->link);
 }
 
@@ -156,6 +171,11 @@ static void tell_one(struct hub_call *c)
 			c->fn.box(c->arg, &c->fail, NULL, false);
 			return;
 		}
+		if (c->begin && !has_link(c)) {
+			c->fn.box(c->arg, &c->fail, NULL, false);
+			return;
+		}
+		call_begin(c);
 		sandbox_view(c->sb, &box);
 		c->fn.box(c->arg, NULL, &box, c->changed);
 	}

@@ -16,6 +16,8 @@
 #include "base/str.h"
 #include "hub/want.h"
 
+enum { EXECD_US = 400 }; /* a claim's command has been exec'd by then, or is not in a hurry */
+
 /* Strictly growing, so that a place in a list is one sandbox. */
 static int64_t next_start(struct hub *hub)
 {
@@ -333,13 +335,22 @@ static int send_bind(
 		.deadline_action = sb->on_timeout == HUB_TIMEOUT_PAUSE ? SUP_PAUSE : SUP_KILL,
 	};
 	struct err e = { 0 };
+	bool begins;
 	int r = text ? 0 : err_set(&e, ENOMEM, "binding");
 
 	hub_point(sb->hub, "bind");
+	link_hold(sb->link);
 	if (r == 0)
 		r = link_bind(sb->link, &b, &late, sb, &asked, &e);
+	begins = r == 0 && call->begin && !can_be_refused(&b.limits);
+	if (begins)
+		call_begin(call);
+	link_release(sb->link);
+	/* What was begun is not begun again elsewhere: its end is told by its link. */
 	if (r == 0)
 		r = link_unsent(sb->link);
+	if (begins && r < 0)
+		r = 0;
 	hub_point(sb->hub, "bind-sent");
 	free(text);
 	if (r < 0)
@@ -358,9 +369,12 @@ static int send_bind(
 static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, struct hub_call *call,
 	struct hub_fail *f)
 {
-	bool waits = false;
-	int r = want_fill(w, sb, f);
+	bool waits = false, hurries = call->begin && hurry_may(hub);
+	int r;
 
+	if (hurries)
+		link_soon(sb->link); /* it wakes up while we write */
+	r = want_fill(w, sb, f);
 	if (r < 0)
 		return r;
 	sb->tenant = w->tenant;
@@ -368,14 +382,18 @@ static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, stru
 	sb->begun_ns = (uint64_t)call->begun_ns;
 	sb->started_us = next_start(hub);
 	sandbox_set_deadline(sb, (uint64_t)w->timeout_ms);
-	sb->also = db_box_claim;
+	sb->also = db_also_claim;
 	r = sandbox_move(sb, HUB_RUNNING, f, "taken from the pool");
 	pool_claimed(sb);
 	registry_to_end(sb);
 	tenant_charge(sb);
 	if (r == 0) {
 		hub->creating++;
+		hurries = hurries && hurry_may(hub);
 		r = send_bind(call, w, &waits, f);
+		sb->awaited = r == 0 && hurries && !call->begin;
+		if (sb->awaited)
+			loop_spin(hub->loop, EXECD_US);
 		audit_create(sb, w); /* while the supervisor wakes up, before anybody is told */
 	}
 	if (r < 0)
@@ -443,6 +461,7 @@ struct hub_call *hub_create(struct hub *hub, const struct hub_caller *who,
 
 	call->fn.box = fn;
 	call->is_create = true;
+	call->begin = req->begin;
 	r = check_room(hub, &f);
 	if (r == 0)
 		r = want_make(hub, who, req, &w, &f);

@@ -187,6 +187,7 @@ static void count_cpus(struct hub *hub)
 	long online = sysconf(_SC_NPROCESSORS_ONLN);
 
 	hub->cpus = online > 0 ? (unsigned)online : 1;
+	hurry_count(hub);
 }
 
 static void on_chores(void *ctx)
@@ -294,6 +295,7 @@ int hub_open(const struct hub_options *o, struct hub **ret, struct err *e)
 	hub->point = o->point;
 	hub->point_arg = o->point_arg;
 	hub->state_fd = hub->lock_fd = hub->log_fd = -1;
+	hub->load_fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC); /* -1: hurry_may() says no */
 	count_cpus(hub);
 	r = open_parts(hub, o, e);
 	if (r == 0) {
@@ -354,6 +356,8 @@ void hub_close(struct hub *hub)
 	free(hub->buckets);
 	free(hub->tier_by);
 	free(hub->domain);
+	if (hub->load_fd >= 0)
+		close(hub->load_fd);
 	if (hub->log_fd >= 0)
 		close(hub->log_fd);
 	if (hub->lock_fd >= 0)

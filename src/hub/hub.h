@@ -160,6 +160,13 @@ struct hub_create {
 	struct traits traits;         /* beside "generated code", which is always so */
 	bool no_pool;                 /* a cold start, also when a warm one is there */
 	const struct snap_from *from; /* inside the hub only; NULL */
+	/*
+	 * NULL, or called once when the sandbox takes commands, with the verb's @arg: before the
+	 * answer, perhaps before the verb returns, and not at all when the create fails. What it
+	 * sends on @link goes out together with what binds a warm sandbox, so that the first
+	 * command costs no way of its own.
+	 */
+	void (*begin)(void *arg, const struct hub_box *box, struct link *link);
 };
 
 /* Takes a warm sandbox when the pool has one, else starts a new one; answers when commands can run.

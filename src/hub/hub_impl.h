@@ -74,6 +74,7 @@ struct hub_call {
 	struct link_call *asked; /* WAIT_ANSWER: of the supervisor; NULL: answered */
 	bool changed, failed;
 	bool is_create; /* nobody knows the id until this call has told it */
+	void (*begin)(void *arg, const struct hub_box *box, struct link *link); /* NULL: done */
 	struct hub_fail fail;
 	int64_t from_us, to_us; /* CALL_METRICS */
 	int64_t timeout_ms;     /* hub_connect(): from the resume on; 0: not one */
@@ -129,7 +130,7 @@ struct sandbox {
 	struct loop_later wake;
 	struct call_list waiting;
 	/* What else is written with the next step, in the same transaction. */
-	int (*also)(struct db *db, const struct db_box *row, struct err *e);
+	db_also_fn *also;
 	const struct db_end *end; /* the same; NULL when it is in the database */
 	struct hub_fail trouble;  /* why the last move did not come about */
 	struct loop_timer late;   /* a while after the deadline: the supervisor should have acted */
@@ -145,6 +146,7 @@ struct sandbox {
 	bool other_boot;
 	bool found; /* of a former daemon, and has not said how it is */
 	bool sampling;
+	bool awaited; /* the loop does not sleep until its supervisor says something */
 };
 
 struct pool {
@@ -224,6 +226,8 @@ struct hub {
 	struct orphan *orphans;
 	unsigned stray_looks;
 	unsigned cpus;     /* of the host, as of the last chores */
+	unsigned own_cpus; /* those of them that the daemon may run on */
+	int load_fd;       /* /proc/loadavg */
 	unsigned creating; /* asked for by somebody and not up yet */
 
 	struct tenant *tenants;
@@ -275,6 +279,12 @@ static inline void hub_point(struct hub *hub, const char *what)
 struct hub_call *call_new(struct hub *hub, enum call_kind kind, struct sandbox *sb, void *arg);
 void call_wait(struct hub_call *c, enum call_wait wait); /* in sb->waiting */
 /* Answered: told at the end of this turn. @f NULL: success. */
+void call_begin(struct hub_call *c); /* once; the sandbox takes commands */
+/* hurry.c */
+unsigned hurry_running(const char *line); /* of /proc/loadavg; 0: it cannot be told */
+void hurry_count(struct hub *hub);
+bool hurry_may(const struct hub *hub); /* nobody waits for a CPU now */
+
 void call_done(struct hub_call *c, const struct hub_fail *f, bool changed);
 void call_list_add(struct call_list *l, struct hub_call *c);
 void call_list_remove(struct hub_call *c);

@@ -18,6 +18,7 @@
 #include "host/tree.h"
 #include "hub/config.h"
 #include "hub/flight.h"
+#include "hub/hub_impl.h"
 #include "hub/key.h"
 #include "hub/lifecycle.h"
 #include "hub/mounts.h"
@@ -587,6 +588,25 @@ static void network_masks(void **state)
 		network_check(&(struct hub_network){ .mask_host = long_mask }, NULL), -EINVAL);
 }
 
+static void load_lines(void **state)
+{
+	static const struct {
+		const char *line;
+		unsigned want;
+	} cases[] = {
+		{ "0.00 0.01 0.05 1/123 4567\n", 1 },
+		{ "12.34 0.01 0.05 17/123 4567\n", 17 },
+		{ "0.00 0.01 0.05 99999999999999/1 1\n", 99999 },
+		{ "0.00 0.01 0.05 x/1", 0 },
+		{ "0.00 0.01", 0 },
+		{ "", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(hurry_running(cases[i].line), cases[i].want);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -606,6 +626,7 @@ int main(void)
 		cmocka_unit_test(config_file),
 		cmocka_unit_test(mounts),
 		cmocka_unit_test(end_records),
+		cmocka_unit_test(load_lines),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -44,6 +44,10 @@ static void on_fd(void *ctx, uint32_t events)
 		revents |= POLLOUT;
 	if (events & (EPOLLHUP | EPOLLERR))
 		revents |= POLLIN | POLLHUP;
+	if (sb->awaited) {
+		sb->awaited = false;
+		loop_spin(sb->hub->loop, 0);
+	}
 	sandbox_hold(sb);
 	link_work(sb->link, revents);
 	sandbox_release(sb);
@@ -164,7 +168,7 @@ static void now_running(struct sandbox *sb, const struct link_status *s)
 	if (sb->state == HUB_PAUSED &&
 		sandbox_move(sb, HUB_RESUMING, &f, "its supervisor said so") < 0)
 		return;
-	sb->also = db_box_running;
+	sb->also = db_also_running;
 	if (sandbox_move(sb, HUB_RUNNING, &f, "%s",
 		    sb->state == HUB_CREATING ? "its first process answers" : "it was resumed") ==
 		0) {
@@ -274,8 +278,9 @@ static void on_closed(void *arg, const struct err *why)
 		hub_log(sb->hub, HUB_ERROR, "sup.broken", NULL, sb->id, "msg=\"%s\"", why->msg);
 		if (sb->reconnects++ < RECONNECTS_MAX && live_call(sb) == 0)
 			return;
-		kill_supervisor(sb);
 	}
+	/* One that only hung up would live on, known to nobody. */
+	kill_supervisor(sb);
 	live_lost(sb, "its supervisor died");
 }
 
@@ -528,7 +533,7 @@ int live_resume(struct sandbox *sb, int64_t timeout_ms, struct hub_fail *f)
 
 	sb->timeout_ms = timeout_ms;
 	sb->deadline_us = timeout_ms ? clock_now_us() + timeout_ms * 1000 : 0;
-	sb->also = db_box_deadline;
+	sb->also = db_also_deadline;
 	r = sandbox_move(sb, HUB_RESUMING, f, "it was asked for");
 	if (r < 0)
 		return r;

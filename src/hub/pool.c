@@ -235,7 +235,7 @@ static void now_ready(struct sandbox *sb)
 	struct hub_fail f;
 
 	live_patience(sb, 0);
-	sb->also = db_box_running;
+	sb->also = db_also_running;
 	if (sandbox_move(sb, HUB_READY, &f, "it waits in the pool") < 0) {
 		hub_fail(&sb->trouble, HUB_INTERNAL, "%s", f.msg);
 		sandbox_move(sb, HUB_STOPPING, NULL, "it could not be written down");

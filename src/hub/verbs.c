@@ -464,7 +464,7 @@ struct hub_call *hub_link(
 		return call;
 	case HUB_PAUSED:
 		if (!sb->auto_resume)
-			return refuse(call, HUB_NOT_RUNNING, "is paused");
+			return refuse(call, HUB_NOT_RUNNING, "is paused: resume it first");
 		if (live_resume(sb, sb->timeout_ms, &f) < 0) {
 			call_done(call, &f, false);
 			return call;

@@ -15,6 +15,10 @@
 #include "base/own.h"
 #include "loop/loop_impl.h"
 
+/* An empty look takes a microsecond: one that took this long was one with somebody else's turn in
+ * it. */
+enum { SPIN_GAP_NS = 50 * 1000 };
+
 static uint64_t now_ms(void)
 {
 	return clock_ns() / 1000000;
@@ -148,9 +152,33 @@ static int wait_ms_of(const struct loop *l, int asked)
 	return timer >= 0 && (asked < 0 || timer < asked) ? timer : asked;
 }
 
+void loop_spin(struct loop *l, unsigned us)
+{
+	l->spin_ns = us ? clock_ns() + us * 1000ull : 0;
+}
+
+static int wait_spinning(struct loop *l)
+{
+	uint64_t now = clock_ns(), last;
+	int n;
+
+	do {
+		last = now;
+		n = epoll_wait(l->epoll, l->events, LOOP_EVENTS_PER_TURN, 0);
+		now = clock_ns();
+	} while (n == 0 && now < l->spin_ns && now - last < SPIN_GAP_NS);
+	if (n == 0)
+		l->spin_ns = 0;
+	return n;
+}
+
 int loop_turn(struct loop *l, int wait_ms, struct err *e)
 {
-	int n = epoll_wait(l->epoll, l->events, LOOP_EVENTS_PER_TURN, wait_ms_of(l, wait_ms));
+	int wait = wait_ms_of(l, wait_ms);
+	int n = wait && l->spin_ns ? wait_spinning(l) : 0;
+
+	if (n == 0)
+		n = epoll_wait(l->epoll, l->events, LOOP_EVENTS_PER_TURN, wait);
 
 	if (n < 0 && errno != EINTR)
 		return err_set(e, errno, "waiting for events");

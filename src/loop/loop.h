@@ -42,6 +42,12 @@ int loop_run(struct loop *l, struct err *e);
 int loop_turn(struct loop *l, int wait_ms, struct err *e);
 /* loop_run() returns at the end of this turn. */
 void loop_stop(struct loop *l);
+/*
+ * For the next @us microseconds the loop looks for events without going to sleep: for an answer
+ * that comes sooner than a sleeping thread is woken. It sleeps as always once the time is over,
+ * when somebody else was given its CPU meanwhile, or with @us 0.
+ */
+void loop_spin(struct loop *l, unsigned us);
 /* CLOCK_MONOTONIC at the start of this turn, in milliseconds. */
 uint64_t loop_now_ms(const struct loop *l);
 

@@ -50,6 +50,7 @@ struct loop {
 	int epoll;
 	bool stop;
 	uint64_t now_ms;
+	uint64_t spin_ns; /* until then it does not sleep; 0: it does */
 	/* The events that are being served: a remove takes its own out of the rest. */
 	struct epoll_event events[LOOP_EVENTS_PER_TURN];
 	int at, count;

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "loop/loop.h"
+#include "loop/loop_impl.h"
 
 static struct loop *make(void)
 {
@@ -86,6 +86,11 @@ static void count_fd(void *ctx, uint32_t events)
 	++*(int *)ctx;
 }
 
+static void count_one(void *ctx)
+{
+	++*(int *)ctx;
+}
+
 static void interest_can_change(void **state)
 {
 	struct loop *l = make();
@@ -108,6 +113,37 @@ static void interest_can_change(void **state)
 	loop_fd_remove(&w);
 	assert_int_equal(loop_fd_add(l, &w, 9999, EPOLLIN, count_fd, &calls, &e), -EBADF);
 	assert_null(w.loop);
+	close(fds[0]);
+	close(fds[1]);
+	loop_destroy(l);
+}
+
+static void spinning_misses_nothing(void **state)
+{
+	struct loop *l = make();
+	struct loop_timer timer = { 0 };
+	struct loop_fd w = { 0 };
+	int fds[2], calls = 0, fired = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_int_equal(loop_fd_add(l, &w, fds[0], EPOLLIN, count_fd, &calls, NULL), 0);
+	loop_spin(l, 10 * 1000 * 1000);
+	assert_int_equal(write(fds[1], "x", 1), 1);
+	turn(l, -1);
+	assert_int_equal(calls, 1);
+	loop_fd_remove(&w);
+	/* Nothing comes: it sleeps in the end, and wakes for its timer. */
+	loop_spin(l, 100);
+	loop_timer_set(l, &timer, 5, count_one, &fired);
+	while (!fired)
+		turn(l, -1);
+	assert_int_equal(l->spin_ns, 0);
+	/* One that does not want to wait does not. */
+	loop_spin(l, 10 * 1000 * 1000);
+	turn(l, 0);
+	loop_spin(l, 0);
+	assert_int_equal(l->spin_ns, 0);
 	close(fds[0]);
 	close(fds[1]);
 	loop_destroy(l);
@@ -446,6 +482,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(removed_in_the_same_turn),
 		cmocka_unit_test(interest_can_change),
+		cmocka_unit_test(spinning_misses_nothing),
 		cmocka_unit_test(many_timers_in_order),
 		cmocka_unit_test(again_is_the_next_turn),
 		cmocka_unit_test(later_can_cancel_later),

@@ -33,7 +33,7 @@ static void tell_want(struct link *l)
 {
 	short now = wanted(l);
 
-	if (now == l->wanted || l->working || l->closed)
+	if (now == l->wanted || l->working || l->closed || l->held)
 		return;
 	l->wanted = now;
 	if (l->hooks.want)
@@ -214,6 +214,24 @@ static int sent(struct link *l, struct link_call *c, int r, struct link_call **r
 	return 0;
 }
 
+static void flush(struct link *l)
+{
+	if (!l->held)
+		ctl_flush(&l->ctl); /* an end is seen, and told, by link_work() */
+}
+
+void link_hold(struct link *l)
+{
+	l->held = true;
+}
+
+void link_release(struct link *l)
+{
+	l->held = false;
+	flush(l);
+	tell_want(l);
+}
+
 int link_send_msg(
 	struct link *l, struct link_call *c, struct msg *m, struct link_call **ret, struct err *e)
 {
@@ -226,7 +244,7 @@ int link_send_fds(struct link *l, struct link_call *c, struct msg *m, const int 
 	int r = ctl_put_msg_fds(&l->ctl, m, fds, count);
 
 	if (r == 0)
-		ctl_flush(&l->ctl); /* an end is seen, and told, by link_work() */
+		flush(l);
 	return sent(l, c, r, ret, e);
 }
 
@@ -247,7 +265,7 @@ int link_send_parts(struct link *l, struct link_call *c, const struct msg *m,
 		at += n;
 	} while (r == 0 && at < len);
 	if (r == 0)
-		ctl_flush(&l->ctl);
+		flush(l);
 	return sent(l, c, r, ret, e);
 }
 

@@ -176,8 +176,12 @@ struct link_usage { /* now; UINT64_MAX: not known */
 		net_in, net_out, mem_peak;
 };
 
+/* EXIT, beside what an agent says: the supervisor killed it when its time (START) was over. */
+enum { EXIT_TIMED_OUT = 1 };
+
 struct link_done {
 	bool has_exit; /* START, ATTACH */
+	bool timed_out;
 	struct proto_exit exit;
 	bool has_file; /* STAT, MKDIR and RENAME with FILE_FULL */
 	struct proto_file file;
@@ -290,6 +294,11 @@ struct link_bind {
 	uint64_t deadline_ms;                  /* from now; 0: none */
 	enum sup_action deadline_action;       /* 0: SUP_KILL */
 };
+/* Wakes the supervisor for a BIND and START that come within half a millisecond, if they come. */
+void link_soon(struct link *l);
+/* What is sent from here on goes out together, with link_release(). */
+void link_hold(struct link *l);
+void link_release(struct link *l);
 /* A START sent right behind it, without waiting, runs bound: order is kept. */
 int link_bind(struct link *l, const struct link_bind *b, const struct link_handler *h, void *arg,
 	struct link_call **ret, struct err *e);

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -306,6 +307,17 @@ int link_bind(struct link *l, const struct link_bind *b, const struct link_handl
 	put_u64(&m, TAG_TIMEOUT_MS, b->deadline_ms);
 	put_u32(&m, TAG_ACTION, b->deadline_action);
 	return link_send_parts(l, c, &m, ret, e);
+}
+
+/* One that does not know it says so, to nobody. */
+void link_soon(struct link *l)
+{
+	struct small_call s;
+
+	if (small_open(&s, l, PROTO_SOON, 0, 0, NULL, NULL, NULL) < 0)
+		return;
+	msg_u32(&s.m, TAG_CPU, (uint32_t)sched_getcpu());
+	small_send(&s, NULL, NULL);
 }
 
 int link_limits(struct link *l, const struct plan_limits *limits, const struct link_handler *h,

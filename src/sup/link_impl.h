@@ -29,6 +29,7 @@ struct link {
 	struct link_call *dirty;
 	struct link_status status;
 	bool has_status, working, closed;
+	bool held; /* what is sent waits for link_release() */
 	short wanted;
 };
 

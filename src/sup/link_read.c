@@ -173,6 +173,7 @@ static int read_final(struct link_call *c, const struct frame *f, const struct p
 	if (passes_file(c) && !c->has_file && !c->dropped)
 		return -EPROTO;
 	d.has_exit = f->type == PROTO_EXIT;
+	d.timed_out = d.has_exit && (f->flags & EXIT_TIMED_OUT);
 	d.exit = ev->exit;
 	d.has_file = ev->has_file;
 	d.file = ev->file;
@@ -359,6 +360,7 @@ int link_read(struct link *l, const struct frame *f)
 {
 	struct link_call *c;
 	struct proto_event ev;
+	struct frame plain; /* as an agent could have sent it */
 
 	if (!f->stream)
 		return read_own(l, f);
@@ -371,7 +373,10 @@ int link_read(struct link *l, const struct frame *f)
 		return read_started(c, f);
 	if (f->type == PROTO_OK && c->type == PROTO_USAGE)
 		return read_usage(c, f);
-	if (proto_event_read(&ev, f) < 0)
+	plain = *f;
+	if (f->type == PROTO_EXIT)
+		plain.flags &= (uint16_t)~EXIT_TIMED_OUT;
+	if (proto_event_read(&ev, &plain) < 0)
 		return -EPROTO;
 	if (flow_take(&c->in, ev.cost) < 0)
 		return -EPROTO;

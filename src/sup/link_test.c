@@ -271,6 +271,33 @@ static void test_an_older_supervisor(void **state)
 	}
 }
 
+/* What is held goes out in one piece; one that does not know SOON says so, to nobody. */
+static void test_a_claim_in_one_piece(void **state)
+{
+	static const char *const argv[] = { "sh", NULL };
+	const struct link_start start = { .argv = argv };
+	const struct link_bind bind = { .deadline_ms = 1000 };
+	struct pair *p = *state;
+
+	link_soon(p->l);
+	hear(p);
+	assert_int_equal(p->seen.type, PROTO_SOON);
+	say_u32(p, PROTO_ERROR, p->seen.stream, TAG_ERRNO, ENOSYS);
+	turn(p);
+	assert_int_equal(link_call_count(p->l), 0);
+	link_hold(p->l);
+	assert_int_equal(link_bind(p->l, &bind, &handler, p, NULL, NULL), 0);
+	assert_int_equal(link_start(p->l, &start, &handler, p, NULL, NULL), 0);
+	hear(p);
+	assert_int_equal(p->seen.type, 0);
+	assert_int_equal(link_unsent(p->l), 1);
+	link_release(p->l);
+	assert_int_equal(link_unsent(p->l), 0);
+	hear(p);
+	assert_int_equal(p->seen.type, PROTO_START);
+	assert_int_equal(p->failed, 0);
+}
+
 static void test_a_number_is_free_after_the_final_frame_only(void **state)
 {
 	struct pair *p = *state;
@@ -679,6 +706,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_process),
 		TEST(test_an_older_supervisor),
+		TEST(test_a_claim_in_one_piece),
 		TEST(test_a_number_is_free_after_the_final_frame_only),
 		TEST(test_dropping_in_a_callback),
 		TEST(test_the_end_fails_what_is_open),

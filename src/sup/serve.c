@@ -33,6 +33,7 @@ enum {
 	LAST_WORDS_MS = 2000,  /* for a daemon to take the last message */
 	SMALL = FRAME_HEAD + 1024,
 	STATUS_WARD = 125,
+	SPIN_GAP_NS = 50 * 1000, /* between two looks: somebody else had a turn */
 };
 
 static const uint64_t ns_per_ms = 1000000;
@@ -74,6 +75,7 @@ int serve_open(const char *state_dir, const struct sup_request *q, int link, str
 	flight_init(&s->flight);
 	if (link >= 0)
 		ctl_init(&s->link, link);
+	s->was_asked = link >= 0;
 	host_short_turns(); /* not having it is no reason to fail */
 	r = catch_signals(s, e);
 	if (r == 0)
@@ -86,6 +88,10 @@ int serve_open(const char *state_dir, const struct sup_request *q, int link, str
 	}
 	link_status_send(s);
 	ctl_flush(&s->link);
+	if (s->was_asked && s->link.dead) {
+		serve_close(s, NULL, NULL);
+		return err_say(e, ENOTCONN, "the daemon that asked for it is gone");
+	}
 	*ret = s;
 	return 0;
 }
@@ -396,6 +402,22 @@ static void tell_bound(struct serve *s, bool over)
 			s->bound_trace[0] ? s->bound_trace : NULL);
 }
 
+/*
+ * A claim is on its way. Whoever sleeps until it comes is woken later than whoever looks for it,
+ * which costs nobody anything: it ends when somebody else was given this CPU.
+ */
+static void await_claim(struct serve *s)
+{
+	struct pollfd p = { .fd = s->link.fd, .events = POLLIN };
+	uint64_t now = clock_ns(), last;
+
+	do
+		last = now;
+	while (p.fd >= 0 && poll(&p, 1, 0) == 0 && (now = clock_ns()) < s->soon_ns &&
+		now - last < SPIN_GAP_NS);
+	s->soon_ns = 0;
+}
+
 static void serve_turns(struct serve *s)
 {
 	struct pollfd p[AT_COUNT];
@@ -404,6 +426,8 @@ static void serve_turns(struct serve *s)
 		bool over;
 		int n;
 
+		if (s->soon_ns)
+			await_claim(s);
 		fill_polls(s, p);
 		n = poll(p, AT_COUNT, time_left_ms(s));
 		if (n < 0 && errno != EINTR)
@@ -419,7 +443,7 @@ static void serve_turns(struct serve *s)
 		if (s->link_broken)
 			link_hang_up(s);
 		over = s->killed || (n > 0 && p[AT_END].revents);
-		if (!s->held || over)
+		if ((!s->held && !s->soon_ns) || over)
 			ctl_flush(&s->link);
 		s->bound_now = false;
 		tell_bound(s, over);

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 #include <sys/stat.h>
 
@@ -236,8 +237,25 @@ static void prime(struct serve *s)
 	s->streams[q.stream].kind = AGENT_ORPHAN;
 }
 
+/*
+ * The daemon that asked for it has died meanwhile. Nobody was told of it: the next daemon, if there
+ * is one, would only stop it, and without one it would wait for ever.
+ */
+static bool is_unwanted(const struct serve *s)
+{
+	struct pollfd p = { .fd = s->link.fd, .events = 0 };
+
+	if (s->link.fd < 0)
+		return s->was_asked;
+	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
+}
+
 static void become_ready(struct serve *s)
 {
+	if (is_unwanted(s)) {
+		serve_kill(s, END_KILLED, "the daemon that asked for it was gone");
+		return;
+	}
 	s->ready = true;
 	s->state = SUP_RUNNING;
 	/* Its time begins when it can be used. */
@@ -265,6 +283,8 @@ void agent_receive(struct serve *s)
 			return;
 		}
 		become_ready(s);
+		if (s->killed)
+			return;
 	}
 	s->held = false;
 	s->agent_more = true;

@@ -7,6 +7,7 @@
  *        refuses is an ERROR with the kernel's errno and changes nothing that was not told.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 
 enum {
 	USAGE_NUMBERS = 11,
+	SOON_US = 500, /* after a SOON: the claim is written down by then, or is not in a hurry */
 	BOUND_MS = 20, /* after a BIND: its first command has come by then, or is not in a hurry */
 };
 
@@ -171,6 +173,17 @@ static int on_bind(
 	s->bound_now = true;
 	s->bound_ns = clock_ns() + BOUND_MS * 1000000ull;
 	flight_note(&s->flight, "bound", "%s", s->bound_caller);
+	return 0;
+}
+
+static int on_soon(
+	struct serve *s, const struct frame *f, const struct ctl_fields *v, struct err *e)
+{
+	(void)f;
+	(void)e;
+	/* On the CPU that the daemon needs for writing it down, waiting would only delay it. */
+	if (ctl_num(v, TAG_CPU, UINT32_MAX) != (uint64_t)sched_getcpu())
+		s->soon_ns = clock_ns() + SOON_US * 1000ull;
 	return 0;
 }
 
@@ -388,6 +401,7 @@ static const struct {
 	{ PROTO_TELL, SIGNAL_GROUP, false, on_tell },
 	{ PROTO_SHAPE, 0, false, on_shape },
 	{ PROTO_STARTED, 0, false, on_started },
+	{ PROTO_SOON, 0, false, on_soon },
 	{ PROTO_BIND, 0, true, on_bind },
 	{ PROTO_LIMITS, 0, true, on_limits },
 	{ PROTO_DEADLINE, 0, true, on_deadline },

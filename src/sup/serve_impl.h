@@ -58,6 +58,7 @@ struct proc {
 	uint32_t agent_stream; /* 0: it has ended */
 	uint32_t pid;          /* 0: not told yet */
 	bool pty, stdin_open, exited, told;
+	bool timed_out; /* its time was over, and it was killed for that */
 	bool inherited; /* a copy has it from its original */
 	struct proto_exit exit;
 	uint64_t exit_ns, kill_ns;
@@ -116,7 +117,8 @@ struct serve {
 	bool channel_open, ready; /* the agent's */
 	bool agent_more;          /* frames of the agent may be waiting in the reader */
 	bool bound_now;           /* BIND came in this turn */
-	bool held; /* START right behind it: the answers to both go together, and soon */
+	bool held;      /* START right behind it: the answers to both go together, and soon */
+	bool was_asked; /* a daemon was there when it was started */
 	bool killed, over;
 	bool disk_full; /* noted */
 	enum sup_state state;
@@ -154,6 +156,7 @@ struct serve {
 	uint64_t deadline_total_ms;
 	uint64_t sample_ns, keep_ns, kill_ns;
 	uint64_t bound_ns; /* BIND came; when the audit is told */
+	uint64_t soon_ns;  /* SOON came; until then it looks for the BIND and does not sleep */
 
 	char id[ID_LEN + 1];
 	char created[CLOCK_TEXT];

@@ -8,6 +8,7 @@
  *        and the oldest bytes go. An end is remembered SUP_EXIT_KEEP_MS at least.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,13 +132,15 @@ static void put_exit(struct msg *m, const struct proto_exit *x)
 static void send_exit(struct serve *s, struct call *c)
 {
 	struct proc *p = c->proc;
+	/* It may have been quicker than its time. */
+	bool timed_out = p->timed_out && p->exit.signaled && p->exit.code == SIGKILL;
 	uint8_t buf[SMALL];
 	struct msg m;
 
 	ctl_put(&s->link, PROTO_END, 0, c->stream, NULL, 0, -1);
 	if (!p->pty)
 		ctl_put(&s->link, PROTO_END, DATA_ERR, c->stream, NULL, 0, -1);
-	msg_begin(&m, buf, sizeof(buf), PROTO_EXIT, 0, c->stream);
+	msg_begin(&m, buf, sizeof(buf), PROTO_EXIT, timed_out ? EXIT_TIMED_OUT : 0, c->stream);
 	put_exit(&m, &p->exit);
 	if (ctl_put_msg(&s->link, &m) < 0)
 		return;
@@ -412,8 +415,9 @@ void proc_clock(struct serve *s, uint64_t now)
 		after = p->next;
 		if (p->kill_ns && now >= p->kill_ns && !p->exited && s->state != SUP_PAUSED) {
 			p->kill_ns = 0;
+			p->timed_out = true;
 			flight_note(&s->flight, "timeout", "pid %u is killed", p->pid);
-			proto_send_signal(&s->conn, p->agent_stream, 9, true, NULL);
+			proto_send_signal(&s->conn, p->agent_stream, SIGKILL, true, NULL);
 		}
 		if (may_forget(p, now)) {
 			proc_free(s, p);

@@ -171,11 +171,13 @@ static void measure(struct one *o, const char *ward, const char *state, uint64_t
 	/* A warm one has been waiting. */
 	nanosleep(&(struct timespec){ .tv_nsec = IDLE_MS * 1000000 }, NULL);
 	t = clock_ns();
+	link_hold(o->link); /* as a claim that knows its first command */
 	if (link_bind(o->link, &bind, &quiet, o, NULL, &e) < 0) {
 		fprintf(stderr, "%s\n", e.msg);
 		exit(1);
 	}
 	start(o, argv);
+	link_release(o->link);
 	turn(o, &o->done);
 	ret[1] = o->at_opened - t;
 	ret[2] = clock_ns() - t;

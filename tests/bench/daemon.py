@@ -118,7 +118,7 @@ def over_the_link(table, place):
 
 
 def once(hub, *words):
-    """A create and its first command, by the engine's own clock; the command is sent when the create is answered."""
+    """A create and its first command, as one verb, by the engine's own clock: until the daemon knows that it was exec'd."""
     time.sleep(PAUSE_S)
     got = hub("first", "env.A=b", *words)
     hub("kill", got["id"])

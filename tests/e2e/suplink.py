@@ -15,7 +15,7 @@ MSG = dict(
     OK=2, ERROR=3, OPENED=5, DATA=6, END=7, CREDIT=8, CANCEL=9, ENTRY=10, START=16, START_FAILED=17,
     EXIT=18, PROCS=21, READ=32, WRITE=33, STAT=34, LIST=35, MKDIR=36, REMOVE=37, RENAME=38, WATCH=39,
     EVENT=40, DIAL=48, STATUS=256, ENDED=257, ATTACH=258, INPUT=259, TELL=260, SHAPE=261, STARTED=262,
-    BIND=263, LIMITS=264, DEADLINE=265, PAUSE=266, RESUME=267, STOP=268, USAGE=269, SNAPSHOT=270)
+    BIND=263, LIMITS=264, DEADLINE=265, PAUSE=266, RESUME=267, STOP=268, USAGE=269, SNAPSHOT=270, SOON=271)
 NAMES = {v: k for k, v in MSG.items()}
 TAGS = dict(
     VERSION=(1, 'I'), ERRNO=(2, 'I'), TEXT=(3, 's'), WINDOW=(4, 'I'), BYTES=(5, 'Q'), GRACE_MS=(6, 'I'),
@@ -30,7 +30,7 @@ TAGS = dict(
     OUTPUT=(73, 'Q'), PIDS=(74, 'I'), CPU_MILLI=(75, 'I'), CPU_WEIGHT=(76, 'I'), ASKED=(77, 'I'),
     HOSTNAME=(78, 's'), CALLER=(79, 's'), TRACE=(80, 's'), BOX=(81, 's'), TIER=(82, 'I'), WHY=(83, 's'),
     WARNING=(84, 's'), REASON=(85, 's'), SUP_PID=(86, 'I'), PROCESSES=(87, 'I'), CAUSE=(88, 's'),
-    AT_STEP=(89, 's'), NUMBERS=(90, 'b'), WAITS=(91, 'I'), STARTS=(92, 'I'), TRAITS=(96, 'b'), ASKED_BY=(97, 's'), RISK=(98, 's'),
+    AT_STEP=(89, 's'), NUMBERS=(90, 'b'), WAITS=(91, 'I'), STARTS=(92, 'I'), CPU=(93, 'I'), TRAITS=(96, 'b'), ASKED_BY=(97, 's'), RISK=(98, 's'),
     TEMPLATE=(99, 's'), MOUNT=(100, 'b'), NET=(101, 'I'), UPPER=(102, 'I'), FROM=(103, 'I'),
     IO_BYTES=(120, 'Q'), IO_OPS=(121, 'Q'), BOOT_MS=(122, 'Q'), OOM_KILLS=(27, 'Q'), PIDS_REFUSED=(28, 'Q'))
 BY_NUMBER = {n: (name, kind) for name, (n, kind) in TAGS.items()}

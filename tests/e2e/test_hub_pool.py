@@ -56,6 +56,34 @@ def test_a_claim_does_not_wait_for_its_supervisor(hub):
     until(lambda: any("run.bound" in line and box in line for line in h("audit", "limit=1000")["lines"]), "the supervisor's line in the audit log")
 
 
+def test_the_first_command_comes_with_the_claim(hub):
+    """Warm, warm with limits that the kernel may refuse, and cold: it runs once, and as what the claim asked for."""
+    h = hub().ready()
+    h("pool", "base", "min=2", "max=2")
+    filled(h, 2)
+    for words, warm in (((), True), ((f"memory={300 << 20}",), True), (("cold=1",), False)):
+        got = h("first", "env.A=b", "run=echo+$A;+echo+x>>/tmp/ran;+wc+-l</tmp/ran", *words)
+        assert got["from_pool"] == warm and got["out"] == "b\n1\n" and got["exit"] == 0, got
+        assert h("get", got["id"])["state"] == "running"
+    with pytest.raises(Refused):
+        h("first", "timeout=-5")
+    # Nobody answers for a while, and the daemon dies: what was claimed is bound, and its command runs.
+    filled(h, 2)
+    before = supervisors(hub.state)
+    for pid in before.values():
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        h.send("first", "env.A=b", "timeout=120000", "run=echo+$A>/tmp/late")
+        until(lambda: any(box["state"] == "running" and box["id"] in before and box["env"] for box in h("list")["list"]), "the claim")
+        box = next(box["id"] for box in h("list")["list"] if box["id"] in before and box["env"])
+        h.kill()
+    finally:
+        for pid in before.values():
+            os.kill(pid, signal.SIGCONT)
+    h = hub().ready()
+    until(lambda: h("exec", box, "cat", "/tmp/late")["out"] == "b\n", "the command")
+
+
 def test_limits_that_cannot_be_are_refused(hub):
     """These the kernel may refuse: such a claim waits for the answer."""
     h = hub().ready()

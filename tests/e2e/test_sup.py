@@ -19,7 +19,7 @@ import pytest
 import suplink
 from leftovers import Leaks
 from runbox import needs_root, wait_until
-from suplink import ENDED, KILL, PAUSE, PAUSED, RUNNING, UNKNOWN, Closed, Link, Sup, encode
+from suplink import ENDED, KILL, PAUSE, PAUSED, RUNNING, STARTING, UNKNOWN, Closed, Link, Sup, encode
 from wardtest import BINARY, SANITIZED, public_directory
 
 FAULT = BINARY.parent / "ward-fault"
@@ -288,7 +288,9 @@ def test_a_terminal(sup):
 
 def test_a_time_limit_of_a_process(sup):
     out, _, end = sup.link.run([SH, "-c", "echo begun; sleep 60"], TIMEOUT_MS=300)
-    assert out == b"begun\n" and end.SIGNAL == 9
+    assert out == b"begun\n" and end.SIGNAL == 9 and end.flags == 1
+    out, _, end = sup.link.run([SH, "-c", "kill -9 $$"], TIMEOUT_MS=300000)
+    assert end.SIGNAL == 9 and end.flags == 0
     assert "timeout" in kinds_after_stop(sup)
 
 
@@ -762,6 +764,35 @@ def test_a_deadline_that_cannot_pause_ends_it(sups):
     assert "pause-failed" in kinds(record(sup))
 
 
+# --- A daemon that dies before it is up ----------------------------------------------------------
+
+
+def test_nobody_waits_for_it(sups, tmp_path):
+    """Without a deadline, as in a pool, it would wait for ever for somebody who does not know it."""
+    go = tmp_path / "go"
+    sup = sups(ready=False, prefix=("/bin/sh", "-c", 'until [ -e "$0" ]; do sleep 0.01; done; exec "$@"', go))
+    sup.link.close()
+    go.touch()
+    assert sup.process.wait(60) == 125 and b"is gone" in sup.stderr.read()
+
+
+def test_nobody_waits_for_it_any_more(sups):
+    for _ in range(20):
+        sup = sups(ready=False)
+        sup.link.wait(lambda: sup.link.status)
+        os.kill(sup.process.pid, signal.SIGSTOP)
+        wait_until(lambda: pathlib.Path(f"/proc/{sup.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        with contextlib.suppress(TimeoutError):
+            sup.link.wait(lambda: False, 0.01)
+        was = sup.link.status.STATE
+        sup.link.close()
+        os.kill(sup.process.pid, signal.SIGCONT)
+        if was == STARTING:  # else it was quicker than we are
+            assert record(sup)["detail"] == "the daemon that asked for it was gone"
+            return
+    pytest.fail("it was never slow enough")
+
+
 # --- Late binding --------------------------------------------------------------------------------
 
 
@@ -778,6 +809,18 @@ def test_bind(sups):
     assert 0 < link.status.TIMEOUT_MS <= 50001
     rec = record_after_stop(sup)
     assert any(e["kind"] == "bound" and e["text"] == "tenant t" for e in rec["events"])
+
+
+def test_soon(sup):
+    """It may come to nothing, come with any number for a CPU, or be followed by anything: it changes nothing but when."""
+    link = sup.link
+    for cpu in (None, 0, 1, 2 ** 32 - 1):
+        assert link.call("SOON", CPU=cpu).name == "OK"
+    soon, bind = link.open("SOON", CPU=2 ** 32 - 1), link.open("BIND", ENV=["B=mine"])
+    assert link.run([SH, "-c", "echo $B"])[0] == b"mine\n"
+    assert link.take(soon).name == link.take(bind).name == "OK"
+    link.open("SOON", CPU=2 ** 32 - 1)
+    record_after_stop(sup)
 
 
 @pytest.mark.parametrize("fields", [dict(ENV=["novalue"]), dict(ACTION=9), dict(MEMORY=1)])
@@ -882,7 +925,7 @@ def test_more_credit_than_was_sent(sup):
     assert sup.reconnect().run(["/bin/echo", "fine"])[0] == b"fine\n"
 
 
-@pytest.mark.parametrize("kind", [15, 271, 400])
+@pytest.mark.parametrize("kind", [15, 272, 400])
 def test_requests_that_do_not_exist(sup, kind):
     suplink.MSG.setdefault(str(kind), kind)
     assert sup.link.call(str(kind)).ERRNO == 38

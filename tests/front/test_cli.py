@@ -70,7 +70,9 @@ def test_exec(daemon, box):
     assert daemon.ward("exec", box, "no-such-program").returncode == 127
     assert daemon.ward("exec", box, "/etc/hostname").returncode == 126
     assert daemon.ward("exec", box, "sh", "-c", "kill -9 $$").returncode == 137
-    assert daemon.ward("exec", "--timeout", "300ms", box, "sleep", "60").returncode == 137
+    done = daemon.ward("exec", "--timeout", "300ms", box, "sh", "-c", "echo begun; sleep 60")
+    assert done.returncode == 124 and done.stdout == "begun\n"
+    assert done.stderr == "ward: the command was killed: the time of its --timeout was over\n"
     assert len(out(daemon.ward("exec", box, "sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x"))) == 5000000
 
 
@@ -135,6 +137,7 @@ def test_life(daemon):
     assert box in out(daemon.ward("ls"))
     out(daemon.ward("pause", box))
     assert "is paused already" in daemon.ward("pause", box).stderr
+    assert "resume it first" in daemon.ward("exec", box, "--", "true").stderr
     assert any(row["id"] == box and row["state"] == "paused" for row in json.loads(out(daemon.ward("ls", "--json"))))
     assert json.loads(out(daemon.ward("resume", "--json", "--timeout", "5m", box)))[0]["state"] == "running"
     assert any(row["id"] == box and row["usage"] for row in json.loads(out(daemon.ward("top", "--json"))))

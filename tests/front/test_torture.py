@@ -352,3 +352,50 @@ def test_revoked_key_loses_its_streams(daemon):
 def test_limits_of_a_running_sandbox(client, box, body, status):
     got, answer = client.call("POST", f"/ward/v1/sandboxes/{box['id']}/limits", json.dumps(body).encode())
     assert got == status, answer
+
+
+def stream_of(data):
+    """The messages of a command's stream: (kind, bytes)."""
+    while data:
+        kind, length = struct.unpack(">BI", data[:5])
+        yield kind, data[5:5 + length]
+        data = data[5 + length:]
+
+
+def test_a_sandbox_and_its_command_at_once(client):
+    def ask(path="/ward/v1/exec", **body):
+        status, answer = client.call("POST", path, json.dumps(body).encode())
+        return status, list(stream_of(answer)) if status == 200 and not body.get("detach") else json.loads(answer)
+
+    wanted = {"template": "base", "timeout_ms": 300_000, "env": {"A": "b"}, "metadata": {"at": "once"}}
+    script = 'echo $A $B $E2B_SANDBOX_ID "$(cat /run/e2b/.E2B_SANDBOX_ID)"; id -u; echo bad >&2; exit 3'
+    status, ((_, first), *rest) = ask("/ward/v1/exec?user=nobody", sandbox=wanted, args=["sh", "-c", script], env={"B": "c"})
+    told = json.loads(first)
+    made = [told["id"]]
+    out = b"".join(data for kind, data in rest if kind == 1).decode().split("\n")
+    assert status == 200 and out[0] == f"b c {told['id']} {told['id']}" and out[1] == "65534" and told["pid"] > 0
+    assert (2, b"bad\n") in rest and json.loads(rest[-1][1])["exit"]["code"] == 3
+    assert json.loads(client.call("GET", "/ward/v1/sandboxes/" + told["id"])[1])["metadata"] == {"at": "once"}
+    # A command that is not there leaves a sandbox, whose id is told; so does one that nobody listens to.
+    status, ((_, only),) = ask(args=["/no/such"])
+    made.append(json.loads(only)["id"])
+    assert json.loads(only)["status"] == 127
+    status, told = ask(args=["sleep", "300"], detach=True)
+    made.append(told["id"])
+    assert status == 200 and told["pid"] > 0
+    # What is refused leaves none.
+    there = lambda: {box["id"] for box in json.loads(client.call("GET", "/ward/v1/sandboxes")[1])["sandboxes"]}
+    before = there()
+    assert set(made) <= before
+    for body, want in (({}, 400), ({"args": ["id"], "sandbox": []}, 400), ({"args": ["id"], "sandbox": {"timeout_ms": -1}}, 400),
+                       ({"args": ["id"], "sandbox": {"template": "no-such"}}, 404), ({"args": ["id"], "sandbox": {"accept_risk": "x"}}, 403)):
+        status, answer = ask(**body)
+        assert status == want, (body, answer)
+    status, answer = ask(args=["x" * 6000] * 500)  # found out when the sandbox is there
+    assert status == 413 and "more than" in answer["message"], (status, answer)
+    deadline = time.monotonic() + 20
+    while there() != before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert there() == before
+    for box in made:
+        assert client.call("DELETE", "/ward/v1/sandboxes/" + box)[0] == 200

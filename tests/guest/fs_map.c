@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files in memory: private and shared mappings and what they share with reads and writes. */
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "guest.h"
@@ -164,4 +165,75 @@ CASE(reading_only)
 	p = map(rw, PROT_READ, MAP_SHARED);
 	say("after dup2", mprotect(p, 4096, PROT_READ | PROT_WRITE));
 	cat("f");
+}
+
+CASE(mapping_is_access)
+{
+	struct timespec old[2] = { { .tv_sec = 1 }, { .tv_sec = 2 } };
+	struct stat st;
+	int fd;
+
+	put("f", "hello");
+	fd = need_fd("f", open("f", O_RDONLY));
+	need("utimes", utimensat(AT_FDCWD, "f", old, 0));
+	say_bytes("reads", map(fd, PROT_READ, MAP_PRIVATE), 5);
+	need("stat", stat("f", &st));
+	say_is("accessed", st.st_atim.tv_sec > 2);
+	say_is("not changed", st.st_mtim.tv_sec == 2);
+}
+
+CASE(flags_that_are_none)
+{
+	int fd = need_fd("f", open("f", O_RDWR | O_CREAT, 0600));
+
+	need("ftruncate", ftruncate(fd, 4096));
+	say("every flag", mmap(NULL, 4096, PROT_READ, ~0, fd, 0) == MAP_FAILED ? -1 : 0);
+	say("no type", mmap(NULL, 4096, PROT_READ, 0, fd, 0) == MAP_FAILED ? -1 : 0);
+}
+
+enum { THREADS = 4, ROUNDS = 400 };
+
+struct reader {
+	pthread_t id;
+	char name[2];
+	int wrong_bytes, unmapped, unclosed;
+};
+
+static void *map_again_and_again(void *arg)
+{
+	struct reader *r = arg;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		int fd = need_fd(r->name, open(r->name, O_RDONLY));
+		char *p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+
+		r->unmapped += p == MAP_FAILED;
+		r->wrong_bytes += p != MAP_FAILED && p[0] != r->name[0];
+		r->unclosed += close(fd) < 0;
+		if (p != MAP_FAILED)
+			munmap(p, 4096);
+	}
+	return NULL;
+}
+
+/* A number that one thread gave back is another's at once, and so is what is mapped by it. */
+CASE(numbers_change_hands)
+{
+	struct reader all[THREADS] = { 0 };
+	int wrong = 0, unmapped = 0, unclosed = 0;
+
+	for (int i = 0; i < THREADS; i++) {
+		all[i].name[0] = (char)('a' + i);
+		put(all[i].name, all[i].name);
+		need("thread", -pthread_create(&all[i].id, NULL, map_again_and_again, &all[i]));
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(all[i].id, NULL);
+		wrong += all[i].wrong_bytes;
+		unmapped += all[i].unmapped;
+		unclosed += all[i].unclosed;
+	}
+	say_n("wrong bytes", wrong);
+	say_n("not mapped", unmapped);
+	say_n("not closed", unclosed);
 }

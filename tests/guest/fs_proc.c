@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* procfs and /dev, as programs read them. */
 #include <dirent.h>
+#include <pthread.h>
 
 #include "guest.h"
 
@@ -43,6 +44,36 @@ CASE(status)
 				 field("/proc/self/status", "\nVmSize:") > 0);
 	say_is("name", strncmp(slurp("/proc/self/status"), name, sizeof(name) - 1) == 0);
 	say_is("umask", field("/proc/self/status", "\nUmask:") == 22);
+}
+
+static long links_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) < 0 ? -1 : (long)st.st_nlink;
+}
+
+static void *count_from_thread(void *at)
+{
+	struct stat st;
+
+	say_n("two threads", links_of("/proc/self/task"));
+	say_n("of the open directory", fstat(*(int *)at, &st) < 0 ? -1 : (long)st.st_nlink);
+	return NULL;
+}
+
+/* A browser's way to know that it is alone before it shuts itself in. */
+CASE(threads_are_links)
+{
+	int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY);
+	pthread_t thread;
+
+	say_n("alone", links_of("/proc/self/task"));
+	need("thread", -pthread_create(&thread, NULL, count_from_thread, &fd));
+	pthread_join(thread, NULL);
+	say_is("numbers", links_of("/proc") > 3);
+	say_n("descriptors", links_of("/proc/self/fd"));
+	close(fd);
 }
 
 CASE(stat)

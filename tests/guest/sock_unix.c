@@ -559,3 +559,28 @@ CASE(interrupted)
 	R(recv(s[0], &b, 1, 0)); /* with a time-out: not restarted */
 	io_reap(p);
 }
+
+/* Who has room for a byte has room for a message: the second of two that fill the buffer. */
+static void fill_with(int type)
+{
+	static char half[1 << 20];
+	int s[2], size;
+	socklen_t len = sizeof(size);
+
+	NEED(socketpair(AF_UNIX, type, 0, s));
+	NEED(getsockopt(s[0], SOL_SOCKET, SO_SNDBUF, &size, &len));
+	NEED((size_t)size / 2 <= sizeof(half) ? 0 : -1);
+	for (int i = 0; i < 3; i++) {
+		ssize_t n = send(s[0], half, (size_t)size / 2, MSG_DONTWAIT);
+
+		printf("%d: %s\n", i, n == size / 2 ? "whole" : io_errname(errno));
+	}
+	B(recv(s[1], half, sizeof(half), 0) == size / 2);
+	R(send(s[0], half, 1, MSG_DONTWAIT));
+}
+
+CASE(messages_of_half_a_buffer)
+{
+	fill_with(SOCK_DGRAM);
+	fill_with(SOCK_SEQPACKET);
+}

@@ -2,6 +2,7 @@
 /* Signals: handlers, masks, queues, stacks, frames, restarts. */
 #include "io.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <sys/mman.h>
@@ -500,6 +501,8 @@ CASE(altstack_while_on_it)
 	printf("%d %d\n", seen_stack.ss_flags, seen_change);
 	sigaltstack(NULL, &ss);
 	printf("%d %d\n", ss.ss_flags, ss.ss_size == sizeof(stack));
+	ss.ss_flags = SS_DISABLE | SS_ONSTACK;
+	R(sigaltstack(&ss, NULL));
 	a.sa_flags = 0;
 	sigaction(SIGUSR1, &a, NULL);
 	raise(SIGUSR1);
@@ -580,4 +583,31 @@ CASE(one_after_the_other)
 	sigaction(SIGUSR1, &a, NULL);
 	raise(SIGUSR1);
 	printf("%d %d %g\n", rounds, moved, d * 2);
+}
+
+static uint32_t word;
+
+static long wait_on_word(void)
+{
+	return syscall(SYS_futex, &word, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, 0, NULL, NULL, 0);
+}
+
+static void change_word(int sig)
+{
+	if (++hits == 3)
+		word = 1;
+}
+
+/* A wait without end is interrupted, or goes on, as the handler says: so a semaphore's is. */
+CASE(a_handler_ends_a_wait_for_memory)
+{
+	struct itimerval often = { { .tv_usec = 20000 }, { .tv_usec = 20000 } };
+
+	on(SIGALRM, count, 0);
+	setitimer(ITIMER_REAL, &often, NULL);
+	R(wait_on_word());
+	hits = 0;
+	on(SIGALRM, change_word, SA_RESTART);
+	R(wait_on_word());
+	B(hits >= 3);
 }

@@ -60,7 +60,7 @@ struct ask {
 	char *text; /* exec: what it wrote */
 	size_t len;
 	char id[64], argv2[4096]; /* id: of the sandbox that was made for the command */
-	bool detach, from_pool;
+	bool detach, from_pool, failed;
 	uint64_t began_ns, created_ns, opened_ns;
 	struct stamp stamps[STAMPS_MAX];
 	unsigned stamp_count;
@@ -174,7 +174,8 @@ static unsigned pairs_of(char **words, const char *prefix, struct hub_pair *out)
 	return n;
 }
 
-static void create(struct ask *a, char **w, hub_box_fn *fn)
+static void create(struct ask *a, char **w, hub_box_fn *fn,
+	void (*begin)(void *arg, const struct hub_box *box, struct link *link))
 {
 	struct hub_pair meta[WORDS_MAX], env[WORDS_MAX];
 	struct hub_mount mounts[2];
@@ -189,6 +190,7 @@ static void create(struct ask *a, char **w, hub_box_fn *fn)
 		.no_pool = word(w, "cold") != NULL,
 		.network.private_ports = word(w, "private") != NULL,
 		.mounts = mounts,
+		.begin = begin,
 	};
 
 	req.limits.memory_bytes = (uint64_t)number(w, "memory", 0);
@@ -212,7 +214,7 @@ static void create(struct ask *a, char **w, hub_box_fn *fn)
 
 static void do_create(struct ask *a, char **w)
 {
-	create(a, w, on_box);
+	create(a, w, on_box, NULL);
 }
 
 static void put_row(void *arg, const struct hub_box *box)
@@ -349,11 +351,17 @@ static const struct link_handler process = {
 	.opened = on_opened, .data = on_data, .done = on_done, .failed = on_failed
 };
 
+static int start(struct ask *a, struct link *link, struct err *e)
+{
+	const char *argv[] = { "/bin/sh", "-c", a->argv2, NULL };
+	struct link_start s = { .flags = START_NULL_STDIN, .argv = argv };
+
+	return link_start(link, &s, &process, a, NULL, e);
+}
+
 static void on_link(void *arg, const struct hub_fail *f, struct link *link)
 {
 	struct ask *a = arg;
-	const char *argv[] = { "/bin/sh", "-c", a->argv2, NULL };
-	struct link_start s = { .flags = START_NULL_STDIN, .argv = argv };
 	struct link_who who = { .pid = a->pid };
 	struct hub_fail later;
 	struct err e = { 0 };
@@ -364,8 +372,7 @@ static void on_link(void *arg, const struct hub_fail *f, struct link *link)
 		free(a);
 		return;
 	}
-	r = a->pid ? link_attach(link, &who, 0, 0, &process, a, NULL, &e)
-		   : link_start(link, &s, &process, a, NULL, &e);
+	r = a->pid ? link_attach(link, &who, 0, 0, &process, a, NULL, &e) : start(a, link, &e);
 	if (r < 0) {
 		hub_fail_err(&later, &e);
 		put_fail(a, &later);
@@ -386,24 +393,31 @@ static void on_first(void *arg, const struct hub_fail *f, const struct hub_box *
 {
 	struct ask *a = arg;
 
-	if (f) {
-		a->d->timed = NULL;
-		on_box(arg, f, box, changed);
-		return;
-	}
 	a->created_ns = clock_ns();
 	a->d->timed = NULL;
+	if (f || a->failed)
+		on_box(arg, f, box, changed);
+}
+
+static void on_begin(void *arg, const struct hub_box *box, struct link *link)
+{
+	struct ask *a = arg;
+
 	a->from_pool = box->from_pool;
 	str_copy(a->id, sizeof(a->id), box->id);
-	hub_link(a->d->hub, &a->who, a->id, on_link, a);
+	a->failed = start(a, link, NULL) < 0;
 }
 
 /* Create and the first command in it, with nobody outside to wait for in between. */
 static void do_first(struct ask *a, char **w)
 {
-	str_copy(a->argv2, sizeof(a->argv2), "true");
+	const char *run = word(w, "run");
+
+	str_copy(a->argv2, sizeof(a->argv2), run ? run : "true");
+	for (char *p = a->argv2; *p; p++)
+		*p = *p == '+' ? ' ' : *p;
 	a->d->timed = a;
-	create(a, w, on_first);
+	create(a, w, on_first, on_begin);
 }
 
 static void do_start(struct ask *a, char **w)

@@ -24,18 +24,18 @@
 enum { YEAR_DAYS = 366 };
 
 struct wish {
-	struct jin *doc;
 	struct dict metadata, env;
 	struct hub_pair metadata_pairs[FRONT_PAIRS_MAX], env_pairs[FRONT_PAIRS_MAX];
 	struct hub_mount mounts[MOUNTS_MAX];
 	struct hub_create q;
 };
 
-static void wish_destroy(struct wish *w)
+void wish_destroy(struct wish *w)
 {
+	if (!w)
+		return;
 	dict_done(&w->metadata);
 	dict_done(&w->env);
-	jin_destroy(w->doc);
 	free(w);
 }
 
@@ -83,10 +83,10 @@ static int read_mount(const struct jin *o, struct hub_mount *m, struct err *e)
 	return 0;
 }
 
-static int read_mounts(struct wish *w, struct err *e)
+static int read_mounts(const struct jin *doc, struct wish *w, struct err *e)
 {
 	const struct jin *list = NULL, *o = NULL;
-	int r = jin_list(w->doc, "mounts", &list, e);
+	int r = jin_list(doc, "mounts", &list, e);
 
 	if (jin_len(list) > MOUNTS_MAX)
 		return err_say(e, EINVAL, "more than %d mounts", MOUNTS_MAX);
@@ -142,37 +142,56 @@ static int read_tier(const struct jin *o, struct hub_create *q, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static int read_wish(struct wish *w, struct err *e)
+static int read_wish(const struct jin *doc, struct wish *w, struct err *e)
 {
 	struct hub_create *q = &w->q;
 	const struct jin *limits = NULL;
-	int r = jin_str(w->doc, "template", &q->template, e);
+	int r = jin_str(doc, "template", &q->template, e);
 
 	if (r >= 0)
-		r = jin_str(w->doc, "user", &q->user, e);
+		r = jin_str(doc, "user", &q->user, e);
 	if (r >= 0)
-		r = jin_str(w->doc, "workdir", &q->workdir, e);
+		r = jin_str(doc, "workdir", &q->workdir, e);
 	if (r >= 0)
-		r = jin_bool(w->doc, "no_pool", &q->no_pool, e);
+		r = jin_bool(doc, "no_pool", &q->no_pool, e);
 	if (r >= 0)
-		r = read_timeout(w->doc, q, e);
+		r = read_timeout(doc, q, e);
 	if (r == 0)
-		r = read_tier(w->doc, q, e);
+		r = read_tier(doc, q, e);
 	if (r == 0)
 		r = read_pairs(
-			w->doc, "metadata", &w->metadata, w->metadata_pairs, &q->metadata_count, e);
+			doc, "metadata", &w->metadata, w->metadata_pairs, &q->metadata_count, e);
 	if (r == 0)
-		r = read_pairs(w->doc, "env", &w->env, w->env_pairs, &q->env_count, e);
+		r = read_pairs(doc, "env", &w->env, w->env_pairs, &q->env_count, e);
 	if (r == 0)
-		r = jin_obj(w->doc, "limits", &limits, e);
+		r = jin_obj(doc, "limits", &limits, e);
 	if (r >= 0)
 		r = read_limits(limits, &q->limits, e);
 	if (r == 0)
-		r = read_mounts(w, e);
+		r = read_mounts(doc, w, e);
 	q->metadata = w->metadata_pairs;
 	q->env = w->env_pairs;
 	q->secure = true;
 	return r;
+}
+
+struct wish *wish_read(const struct jin *doc, struct err *e)
+{
+	struct wish *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		err_set(e, ENOMEM, "reading what is wanted");
+		return NULL;
+	}
+	if (read_wish(doc, w, e) == 0)
+		return w;
+	wish_destroy(w);
+	return NULL;
+}
+
+struct hub_create *wish_create(struct wish *w)
+{
+	return &w->q;
 }
 
 static void send_box(struct call *c, unsigned status, const struct hub_box *box)
@@ -197,14 +216,14 @@ static void on_created(
 
 void ward_create(struct call *c)
 {
-	struct wish *w = calloc(1, sizeof(*w));
+	own_jin struct jin *doc = NULL;
 	struct err e = { 0 };
+	struct wish *w;
 
-	if (!w) {
-		call_fail_memory(c);
+	if (!call_parse(c, &doc))
 		return;
-	}
-	if (call_parse(c, &w->doc) && !call_failed(c, read_wish(w, &e), &e))
+	w = wish_read(doc, &e);
+	if (!call_failed(c, w ? 0 : -e.code, &e))
 		c->verb = hub_create(c->front->hub, &c->who, &w->q, on_created, c);
 	wish_destroy(w);
 }

@@ -47,7 +47,9 @@ struct stream {
 	int sig;
 	bool group;
 	unsigned rows, cols;
-	bool over; /* the body of stdin is complete */
+	bool over;          /* the body of stdin is complete */
+	bool makes;         /* the sandbox is made for it: its id, which nobody knows, is told */
+	struct err refused; /* the sandbox was made, and the command cannot be started in it */
 };
 
 static void command_destroy(struct command *m)
@@ -123,6 +125,12 @@ static void quiet_later(struct call *c)
 		loop_timer_set(c->front->loop, &c->timers[QUIET], QUIET_MS, end_quiet, c);
 }
 
+static void put_made(const struct call *c, struct buf *b)
+{
+	if (((const struct stream *)c->state)->makes)
+		json_str(b, "id", c->id);
+}
+
 static void on_opened(void *arg, struct link_call *l, const struct link_opened *o)
 {
 	struct call *c = arg;
@@ -131,6 +139,7 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 
 	buf_init(&b, 256);
 	json_open(&b, NULL);
+	put_made(c, &b);
 	json_u64(&b, "pid", o->pid);
 	json_u64(&b, "lost", o->lost);
 	json_close(&b);
@@ -163,6 +172,7 @@ static void on_done(void *arg, struct link_call *l, const struct link_done *d)
 	json_open(&b, "exit");
 	json_bool(&b, "signaled", d->exit.signaled);
 	json_i64(&b, "code", d->exit.code);
+	json_bool(&b, "timed_out", d->timed_out);
 	json_u64(&b, "user_us", d->exit.user_us);
 	json_u64(&b, "system_us", d->exit.system_us);
 	json_u64(&b, "peak_kb", d->exit.peak_kb);
@@ -188,6 +198,7 @@ static void on_failed(void *arg, struct link_call *l, const struct link_failed *
 
 		buf_init(&b, 1024);
 		json_open(&b, NULL);
+		put_made(c, &b);
 		json_str(&b, "error",
 			f->step == START_STEP_USER && f->code == ENOENT
 				? "there is no such user inside"
@@ -275,38 +286,98 @@ static int read_command(struct call *c, struct stream *s, struct err *e)
 	return r < 0 ? r : 0;
 }
 
-static void go_start(struct call *c, struct link *l)
+static int start(struct call *c, struct link *l, struct err *e)
 {
 	struct stream *s = c->state;
-	struct err e = { 0 };
-	int r = link_start(l, &s->command->start, &handler, c, &c->links[0], &e);
+	int r = link_start(l, &s->command->start, &handler, c, &c->links[0], e);
 
 	command_destroy(s->command);
 	s->command = NULL;
-	call_failed(c, r, &e);
+	return r;
+}
+
+static void go_start(struct call *c, struct link *l)
+{
+	struct err e = { 0 };
+
+	call_failed(c, start(c, l, &e), &e);
+}
+
+static void add_self(struct command *m, const struct hub_box *box)
+{
+	self_vars(&m->self, box->id, box->template_asked);
+	for (size_t i = 0; i < SELF_VARS; i++)
+		m->env[m->env_count++] = m->self.vars[i];
+}
+
+/* False: answered. */
+static bool parse_command(struct call *c, struct stream *s)
+{
+	struct err e = { 0 };
+
+	s->command = calloc(1, sizeof(*s->command));
+	if (!s->command) {
+		call_fail_memory(c);
+		return false;
+	}
+	return call_parse(c, &s->command->doc) && !call_failed(c, read_command(c, s, &e), &e);
 }
 
 void ward_exec(struct call *c)
 {
 	struct stream *s = rest_box(c) ? stream_begin(c) : NULL;
-	struct err e = { 0 };
 	struct hub_box box;
 
-	if (!s)
+	if (!s || !parse_command(c, s))
 		return;
-	s->command = calloc(1, sizeof(*s->command));
-	if (!s->command) {
-		call_fail_memory(c);
-		return;
-	}
-	if (!call_parse(c, &s->command->doc) || call_failed(c, read_command(c, s, &e), &e))
-		return;
-	if (hub_find(c->front->hub, &c->who, c->id, &box, NULL) == 0) {
-		self_vars(&s->command->self, box.id, box.template_asked);
-		for (size_t i = 0; i < SELF_VARS; i++)
-			s->command->env[s->command->env_count++] = s->command->self.vars[i];
-	}
+	if (hub_find(c->front->hub, &c->who, c->id, &box, NULL) == 0)
+		add_self(s->command, &box);
 	call_with_link(c, go_start);
+}
+
+static void on_begin(void *arg, const struct hub_box *box, struct link *link)
+{
+	struct call *c = arg;
+	struct stream *s = c->state;
+
+	str_copy(c->id, sizeof(c->id), box->id);
+	s->makes = true;
+	self_write(c->front, &c->who, box);
+	add_self(s->command, box);
+	start(c, link, &s->refused);
+}
+
+static void on_made(void *arg, const struct hub_fail *fail, const struct hub_box *box, bool changed)
+{
+	struct call *c = arg;
+	struct stream *s = c->state;
+
+	if (call_verb_failed(c, fail))
+		return;
+	/* Whoever asked is told no, and not what was made for it. */
+	if (s->refused.code)
+		hub_forget(hub_kill(c->front->hub, &c->who, box->id, NULL, NULL));
+	call_failed(c, -s->refused.code, &s->refused);
+}
+
+/* A sandbox and its first command at once: `sandbox` is what a create says. */
+void ward_exec_new(struct call *c)
+{
+	const char *user = call_query(c, "user");
+	const struct jin *wanted = NULL;
+	struct stream *s = stream_begin(c);
+	struct err e = { 0 };
+	struct wish *w;
+
+	if (!s || (user && !(c->user = call_copy(c, user))) || !parse_command(c, s) ||
+		call_failed(c, jin_obj(s->command->doc, "sandbox", &wanted, &e), &e))
+		return;
+	w = wish_read(wanted, &e);
+	if (!call_failed(c, w ? 0 : -e.code, &e)) {
+		wish_create(w)->begin = on_begin;
+		c->verb = hub_create(c->front->hub, &c->who, wish_create(w), on_made, c);
+	}
+	wish_destroy(w);
 }
 
 static void go_attach(struct call *c, struct link *l)

@@ -31,7 +31,6 @@ bool rest_box(struct call *c)
 	const char *user = call_query(c, "user");
 	struct hub_fail f = { 0 };
 	struct hub_box box;
-	char *copy;
 
 	if (!rest_id(c))
 		return false;
@@ -42,12 +41,8 @@ bool rest_box(struct call *c)
 	user = user ? user : box.user;
 	if (!user)
 		return true;
-	copy = call_alloc(c, strlen(user) + 1);
-	if (!copy)
-		return false;
-	memcpy(copy, user, strlen(user) + 1);
-	c->user = copy;
-	return true;
+	c->user = call_copy(c, user);
+	return c->user;
 }
 
 void rest_json_time(struct buf *b, const char *key, int64_t us)

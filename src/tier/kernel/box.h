@@ -44,7 +44,10 @@ void kbox_close_views(struct kbox *b);
 int kbox_send(struct kbox *b, int channel, struct err *e);
 int kbox_receive(struct kbox *b, int channel, struct err *e);
 
-/* first.c: becomes the kernel process; never returns */
+/* first.c: the tree of the plan, as vfs/ wants it; the views are @k's from then on */
+struct kernel;
+int kbox_tree(struct kbox *b, struct kernel *k, struct err *e);
+/* becomes the kernel process; never returns */
 void kbox_first(struct box *box, int channel) __attribute__((noreturn));
 
 #endif

@@ -32,6 +32,7 @@
 #include "tier/kernel/trap/hostfile.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/walk/walker.h"
 #include "tier/views.h"
 
 /* Ward is static, and so its own agent. A build with the system's libc, for sanitizers, is not. */
@@ -41,7 +42,7 @@
 #define AGENT_PROGRAM "/proc/self/exe"
 #endif
 
-enum { AGENT_FD = 3, CHANNEL_FD = 3, BOOT_RETRY_NS = 50000 };
+enum { AGENT_FD = 3, CHANNEL_FD = 3 };
 
 static int new_namespaces(struct err *e)
 {
@@ -123,6 +124,7 @@ struct boot {
 	struct kbox *b;
 	struct kernel *k;
 	int channel, exe, proc;
+	struct walker *walker; /* the test program's; NULL in ward */
 };
 
 static int make_world(struct boot *boot, struct trail *t, struct err *e)
@@ -135,7 +137,9 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	boot->exe = host_open(AGENT_PROGRAM, O_RDONLY, 0);
 	if (boot->exe < 0)
 		return err_set(e, -boot->exe, "opening ward's own program");
-	r = new_namespaces(e);
+	r = walker_open ? walker_open(&boot->walker, e) : 0;
+	if (r == 0)
+		r = new_namespaces(e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_HANDOVER);
@@ -222,10 +226,8 @@ static int drop_caps(struct err *e)
 	return r < 0 ? err_set(e, -r, "dropping capabilities") : 0;
 }
 
-/* The tree of the plan, as vfs/ wants it. */
-static int make_tree(struct boot *boot, struct err *e)
+int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 {
-	struct kbox *b = boot->b;
 	const struct plan *plan = b->box.plan;
 	struct vfs_bind binds[KBOX_BINDS_MAX + MOUNTS_MAX];
 	char names[KBOX_BINDS_MAX][16];
@@ -251,8 +253,8 @@ static int make_tree(struct boot *boot, struct err *e)
 			.read_only = plan->mounts[i].mode == MOUNT_RO,
 			.overlay = plan->mounts[i].mode == MOUNT_OVERLAY };
 	setup.bind_count = n;
-	boot->k->store = b->upper;
-	return vfs_init(boot->k, &setup, e);
+	k->store = b->upper;
+	return vfs_init(k, &setup, e);
 }
 
 /* Pid 1 of the guest is the agent: ward's own program under another name. */
@@ -281,23 +283,24 @@ static int boot_agent(struct kernel *k, struct boot *boot)
 	return r;
 }
 
-struct boot_timer {
-	struct ktimer timer;
+struct boot_wait {
+	struct wait_entry entry;
 	struct boot *boot;
 };
 
-static void on_boot(struct kernel *k, struct ktimer *timer)
+/* The first blank is there, or there will be none. */
+static void on_blank(struct wait_entry *entry, unsigned events)
 {
-	struct boot_timer *b = (struct boot_timer *)timer;
-	struct trail *t = (struct trail *)b->boot->b->box.shared;
+	struct boot_wait *w = (struct boot_wait *)entry;
+	struct kernel *k = w->boot->k;
+	struct trail *t = (struct trail *)w->boot->b->box.shared;
 	struct err e = { 0 };
 	int r;
 
-	if (!engine_has_blank(k) && !engine_of(k)->fail) {
-		ktimer_set(k, timer, kernel_now(k) + BOOT_RETRY_NS);
+	if (!engine_has_blank(k) && !engine_of(k)->fail)
 		return;
-	}
-	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, b->boot);
+	wait_remove(entry);
+	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, w->boot);
 	if (r < 0) {
 		err_set(&e, -r, "starting the agent inside");
 		trail_fail(t, &e);
@@ -365,8 +368,10 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	k->host_proc = boot->proc;
 	trail_begin(t, STEP_AGENT);
 	r = engine_start(k, e);
+	if (r == 0 && walker_start)
+		r = walker_start(boot->walker, k, b, e);
 	if (r == 0)
-		r = make_tree(boot, e);
+		r = kbox_tree(b, k, e);
 	if (r == 0)
 		r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
 	if (r == 0)
@@ -406,7 +411,7 @@ void kbox_first(struct box *box, int channel)
 	struct kbox *b = kbox_of(box);
 	struct trail *t = (struct trail *)b->box.shared;
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
-	struct boot_timer timer = { .timer.fn = on_boot, .boot = &boot };
+	struct boot_wait wait = { .entry.fn = on_blank, .boot = &boot };
 	struct err e = { 0 };
 	int r, status;
 
@@ -432,7 +437,7 @@ void kbox_first(struct box *box, int channel)
 	}
 	box_forget_arguments(b->box.plan);
 	kernel_lock(boot.k);
-	on_boot(boot.k, &timer.timer);
+	wait_add(&engine_of(boot.k)->blank_queue, &wait.entry);
 	engine_end(boot.k);
 	engine_loop(boot.k);
 	status = boot.k->over_status;

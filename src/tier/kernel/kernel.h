@@ -85,6 +85,7 @@ struct kernel {
 	unsigned task_count;
 	uint32_t sig_queued;
 	struct task *ready, *ready_last; /* woken, to be entered again */
+	struct task *acting;             /* whose call runs, or NULL */
 
 	/* time */
 	struct ktimer **heap;
@@ -116,6 +117,7 @@ struct kernel {
 	struct key_state *keys;
 	struct inotify_state *inotify;
 	const struct notify_ops *notify; /* vfs/notify.h */
+	struct fan_state *fan;           /* io/fan.h; NULL: there is no fanotify descriptor */
 	struct lock_state *locks;
 	struct disk_state *disk; /* io/disk.h; NULL: the disk is waited for in place */
 

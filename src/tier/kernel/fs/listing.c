@@ -141,6 +141,11 @@ int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit)
 	return 0;
 }
 
+bool listing_is_over(const struct listing *l)
+{
+	return l && l->at_off >= l->len;
+}
+
 static void entry_load(struct listing *l, struct walk *w)
 {
 	char *name = NULL;

@@ -31,6 +31,8 @@ void listing_done(struct listing *l);
 /* file_ops.walk of those whose priv is a listing, or NULL: none has begun. */
 struct walk;
 void listing_walk(struct file *f, struct walk *w);
+/* Was everything in it told? NULL: it has not begun. */
+bool listing_is_over(const struct listing *l);
 /* file_ops.iterate over a listing that f->priv points at. */
 int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit);
 

@@ -21,6 +21,7 @@
 #include "tier/kernel/fs/listing.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -97,8 +98,6 @@ static struct inode *make_inode(
 	i->priv = n;
 	i->ino = ino;
 	i->atime = i->mtime = i->ctime = i->btime = kernel_realtime(sb->k);
-	if (S_ISDIR(e->mode))
-		i->nlink = 2;
 	if (t && t->cred) {
 		i->uid = t->cred->euid;
 		i->gid = t->cred->egid;
@@ -389,6 +388,7 @@ static int fill_listing(struct file *f, struct listing *l)
 				r = add_number(l, ino, o->tid, DT_DIR);
 		return r;
 	}
+	place_sync(t);
 	for (unsigned fd = 0; r == 0 && t->files && fd < t->files->cap; fd++)
 		if (t->files->slots[fd].file)
 			r = add_number(l, ino, (int)fd, n->e->kind == PROC_FDS ? DT_LNK : DT_REG);
@@ -434,8 +434,35 @@ static int no_setattr(struct inode *i, const struct iattr *a)
 	return a->valid & (ATTR_MODE | ATTR_UID | ATTR_GID) ? -EPERM : 0;
 }
 
+/* Two links, and one for each directory in it: so a program counts its threads. */
+static uint32_t links_of(struct kernel *k, const struct proc_node *n)
+{
+	bool root = n->e == &root_entry;
+	const struct proc_entry *entries = root ? proc_machine : n->e->entries;
+	unsigned count = root ? proc_machine_count : n->e->count;
+	struct task *t = ctx_of(k, n, NULL).t;
+	uint32_t links = 2;
+
+	for (unsigned e = 0; e < count; e++)
+		links += S_ISDIR(entries[e].mode);
+	for (struct proc *p = root ? k->procs : NULL; p; p = p->next)
+		links++;
+	for (struct task *o = n->e->kind == PROC_TASKS && t ? t->proc->tasks : NULL; o; o = o->next)
+		links += alive(o);
+	return links;
+}
+
+static int proc_getattr(struct inode *i, struct kstat *ret)
+{
+	inode_attr(i, ret);
+	if (S_ISDIR(i->mode))
+		ret->nlink = links_of(i->sb->k, node(i));
+	return 0;
+}
+
 static const struct inode_ops proc_ops = {
 	.lookup = proc_lookup,
+	.getattr = proc_getattr,
 	.open = proc_open,
 	.setattr = no_setattr,
 	.release = release,

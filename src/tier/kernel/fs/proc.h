@@ -67,9 +67,16 @@ struct proc_memory {
 struct proc_range {
 	uint64_t from, to;
 	bool readable, writable, stack, executable, shared;
+	bool time;        /* the host's own: where its clock is read */
+	bool file;        /* something else is behind it; also anonymous memory that is shared */
+	uint64_t used_kb; /* proc_host_each_used() only */
 };
 /* All of them, in order; the first answer of @fn that is not 0 ends it and is returned. */
 int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);
+/* The same, with how much of it is there at all; -ESRCH: the host says nothing, -EOVERFLOW: too
+ * much. */
+int proc_host_each_used(
+	struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);
 uint64_t proc_host_locked(struct task *t); /* bytes */
 void proc_host_smaps(struct task *t, struct buf *out);
 void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */

@@ -27,7 +27,8 @@
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/ops.h"
 
-enum { MAPS_MAX = 2 << 20, PATH_COLUMN = 73 };
+/* What a guest may read of it, and what a walk must have all of. */
+enum { MAPS_MAX = 2 << 20, SMAPS_MAX = 128 << 20, PATH_COLUMN = 73 };
 
 /* One line of the host's maps. */
 struct line {
@@ -37,7 +38,7 @@ struct line {
 	const char *name; /* "" or what the host calls it */
 };
 
-static char *read_host(struct task *t, const char *what)
+static char *read_host(struct task *t, const char *what, size_t max)
 {
 	char path[40], *text = NULL;
 	size_t len = 0, cap = 0;
@@ -47,7 +48,7 @@ static char *read_host(struct task *t, const char *what)
 		return NULL;
 	str_fmt(path, sizeof(path), "%d/%s", (int)t->mm->host_pid, what);
 	fd = host_openat(t->k->host_proc, path, O_RDONLY | O_CLOEXEC, 0);
-	while (fd >= 0 && len < MAPS_MAX) {
+	while (fd >= 0 && len < max) {
 		ssize_t n;
 
 		if (cap - len < 4097) {
@@ -185,7 +186,7 @@ static void show_line(struct task *t, const struct line *l, struct named *was, s
 
 void proc_host_maps(struct task *t, struct buf *out)
 {
-	char *text = read_host(t, "maps"), *save = NULL;
+	char *text = read_host(t, "maps", MAPS_MAX), *save = NULL;
 	struct named was = { .host_ino = 0 };
 
 	if (!t->fs)
@@ -204,7 +205,7 @@ done:
 void proc_host_memory(struct task *t, struct proc_memory *ret)
 {
 	const uint64_t ours = SHIM_OURS / 4096;
-	char *text = read_host(t, "statm");
+	char *text = read_host(t, "statm", MAPS_MAX);
 	uint64_t lib;
 
 	memset(ret, 0, sizeof(*ret));
@@ -217,9 +218,27 @@ void proc_host_memory(struct task *t, struct proc_memory *ret)
 	ret->data -= ret->data < ours ? ret->data : ours;
 }
 
+static struct proc_range range_of(const struct task *t, const struct line *l)
+{
+	return (struct proc_range){ .from = l->from,
+		.to = l->to,
+		.readable = l->perms[0] == 'r',
+		.writable = l->perms[1] == 'w',
+		.stack = t->mm->stack_top > l->from && t->mm->stack_top <= l->to,
+		.executable = l->perms[2] == 'x',
+		.shared = l->perms[3] == 's',
+		.time = str_after(l->name, "[vvar") || str_eq(l->name, "[vdso]"),
+		.file = l->ino != 0 };
+}
+
+static bool is_guests(const struct line *l)
+{
+	return !is_ours(l) && !str_eq(l->name, "[vsyscall]");
+}
+
 int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg)
 {
-	char *text = read_host(t, "maps"), *save = NULL;
+	char *text = read_host(t, "maps", MAPS_MAX), *save = NULL;
 	int r = 0;
 
 	for (char *s = text ? strtok_r(text, "\n", &save) : NULL; s && r == 0;
@@ -227,13 +246,36 @@ int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range 
 		struct proc_range one;
 		struct line l;
 
-		if (!parse(s, &l) || is_ours(&l) || str_eq(l.name, "[vsyscall]"))
+		if (!parse(s, &l) || !is_guests(&l))
 			continue;
-		one = (struct proc_range){ l.from, l.to, l.perms[0] == 'r', l.perms[1] == 'w',
-			t->mm->stack_top > l.from && t->mm->stack_top <= l.to, l.perms[2] == 'x',
-			l.perms[3] == 's' };
+		one = range_of(t, &l);
 		r = fn(arg, &one);
 	}
+	free(text);
+	return r;
+}
+
+int proc_host_each_used(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg)
+{
+	char *text = read_host(t, "smaps", SMAPS_MAX), *save = NULL;
+	struct proc_range one = { .to = 0 };
+	int r = !text || !*text ? -ESRCH : strlen(text) >= SMAPS_MAX ? -EOVERFLOW : 0;
+
+	for (char *s = r == 0 ? strtok_r(text, "\n", &save) : NULL; s && r == 0;
+		s = strtok_r(NULL, "\n", &save)) {
+		uint64_t kb;
+		struct line l;
+
+		if (parse(s, &l)) { /* what the last one has is known */
+			r = one.to ? fn(arg, &one) : 0;
+			one = is_guests(&l) ? range_of(t, &l) : (struct proc_range){ .to = 0 };
+		} else if (sscanf(s, "Rss: %" SCNu64, &kb) == 1 ||
+			   sscanf(s, "Swap: %" SCNu64, &kb) == 1) {
+			one.used_kb += kb;
+		}
+	}
+	if (r == 0 && one.to)
+		r = fn(arg, &one);
 	free(text);
 	return r;
 }
@@ -275,7 +317,7 @@ static void show_field(struct task *t, const struct line *l, const char *s, stru
 
 void proc_host_smaps(struct task *t, struct buf *out)
 {
-	char *text = read_host(t, "smaps"), *save = NULL;
+	char *text = read_host(t, "smaps", MAPS_MAX), *save = NULL;
 	struct named was = { .host_ino = 0 };
 	struct line l = { 0 };
 	bool shown = false;

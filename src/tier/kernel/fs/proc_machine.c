@@ -562,6 +562,11 @@ static const struct proc_entry inotify_dir[] = {
 	KNOB("max_user_instances", "128\n"),
 	KNOB("max_user_watches", "65536\n"),
 };
+static const struct proc_entry fanotify_dir[] = {
+	KNOB("max_queued_events", "16384\n"),
+	KNOB("max_user_groups", "128\n"),
+	KNOB("max_user_marks", "65536\n"),
+};
 static const struct proc_entry mqueue_dir[] = {
 	KNOB("msg_default", "10\n"),
 	KNOB("msg_max", "10\n"),
@@ -591,6 +596,7 @@ static const struct proc_entry sys_fs[] = {
 	TEXT("overflowuid", "65534\n"),
 	TEXT("overflowgid", "65534\n"),
 	DIR("inotify", inotify_dir),
+	DIR("fanotify", fanotify_dir),
 	DIR("mqueue", mqueue_dir),
 	DIR("epoll", epoll_dir),
 };

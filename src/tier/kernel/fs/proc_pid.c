@@ -16,13 +16,16 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/trace.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
+#include "tier/kernel/vfs/pidfd.h"
 
 enum { HZ = 100, PAGE = 4096, STRING_MAX = 128 << 10 };
 
@@ -367,13 +370,13 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 
 static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 {
-	char at[GUEST_PATH_MAX];
+	char at[GUEST_PATH_MAX], root[GUEST_PATH_MAX];
 
 	for (struct mount *m = c->k->vfs->mounts; m; m = m->next) {
-		if (!mount_path(c, m, at, sizeof(at)))
+		if (!mount_path(c, m, at, sizeof(at)) || mount_root_show(m, root, sizeof(root)) < 0)
 			continue;
-		buf_add_fmt(out, "%u %u 0:%llu / %s ", m->id, m->parent ? m->parent->id : m->id,
-			(unsigned long long)m->sb->dev, at);
+		buf_add_fmt(out, "%u %u 0:%llu %s %s ", m->id, m->parent ? m->parent->id : m->id,
+			(unsigned long long)m->sb->dev, root, at);
 		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
 			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)
@@ -430,9 +433,15 @@ static void show_io(const struct proc_ctx *c, struct buf *out)
 			 "cancelled_write_bytes: 0\n");
 }
 
+static struct file *file_of(const struct proc_ctx *c)
+{
+	place_sync(c->t);
+	return c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+}
+
 static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 {
-	struct file *f = c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+	struct file *f = file_of(c);
 
 	if (!f)
 		return;
@@ -440,6 +449,8 @@ static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 		f->flags | (c->t->files->slots[c->fd].cloexec ? (unsigned)O_CLOEXEC : 0),
 		f->path.mnt ? f->path.mnt->id : 0, (unsigned long long)f->inode->ino);
 	inotify_show_watches(f, out);
+	fanotify_show_marks(f, out);
+	pidfd_show_who(f, out);
 }
 
 /* Links */
@@ -501,7 +512,7 @@ static int follow_exe(const struct proc_ctx *c, struct path *ret)
 
 static ssize_t link_fd(const struct proc_ctx *c, char *buf, size_t cap)
 {
-	struct file *f = c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+	struct file *f = file_of(c);
 	int r;
 
 	if (!f)
@@ -521,7 +532,7 @@ static ssize_t link_fd(const struct proc_ctx *c, char *buf, size_t cap)
 
 static int follow_fd(const struct proc_ctx *c, struct path *ret)
 {
-	struct file *f = c->t->files ? fd_get_path(c->t, c->fd) : NULL;
+	struct file *f = file_of(c);
 
 	if (!f)
 		return -ENOENT;

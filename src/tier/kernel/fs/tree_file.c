@@ -98,6 +98,7 @@ static int file_mmap(struct file *f, unsigned prot, unsigned flags, struct map_s
 		}
 		ret->fd = (int)(uintptr_t)f->priv - 1;
 	}
+	file_mapped(f);
 	return 0;
 }
 

@@ -23,6 +23,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/notify.h"
@@ -190,6 +191,14 @@ static void on_unmount(struct inode *i)
 
 static const struct notify_ops notify_ops = { .event = on_change, .unmount = on_unmount };
 
+/* From now on each read and close counts, also those that were done unseen. */
+static void heard(struct kernel *k)
+{
+	if (!k->notify)
+		answers_take_back(k);
+	k->notify = &notify_ops;
+}
+
 int inotify_check(const struct file *f)
 {
 	return f->ops == &inotify_ops ? 0 : -EINVAL;
@@ -225,7 +234,7 @@ int inotify_add(struct file *f, struct inode *i, uint32_t mask)
 	in->watches = w;
 	i->watches = w;
 	io->inotify_watches++;
-	f->k->notify = &notify_ops;
+	heard(f->k);
 	return w->wd;
 }
 
@@ -268,7 +277,7 @@ int dnotify_set(struct file *f, int fd, uint32_t arg)
 		.inode_next = f->inode->watches };
 	f->inode->watches = f->dnotify = w;
 	io->inotify_watches++;
-	f->k->notify = &notify_ops;
+	heard(f->k);
 	return 0;
 }
 

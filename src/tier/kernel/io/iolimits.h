@@ -16,6 +16,10 @@ enum {
 	INOTIFY_QUEUE_MAX = 16384, /* events of one descriptor; then IN_Q_OVERFLOW */
 	INOTIFY_INSTANCES_MAX = 1024,
 	INOTIFY_WATCHES_MAX = 65536,
+	FANOTIFY_QUEUE_MAX = 16384,  /* events of one descriptor; then FAN_Q_OVERFLOW */
+	FANOTIFY_EVENTS_MAX = 98304, /* of all, also of those without a limit of their own */
+	FANOTIFY_GROUPS_MAX = 128,
+	FANOTIFY_MARKS_MAX = 65536,
 	POSIX_TIMERS_MAX = 4096,   /* of one process */
 	AIO_EVENTS_MAX = 65536,    /* promised to all contexts of io_setup, as aio-max-nr */
 	SOCK_BUF_DEFAULT = 212992, /* SO_SNDBUF and SO_RCVBUF, as Linux reports them */

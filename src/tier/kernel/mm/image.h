@@ -11,7 +11,14 @@
  * in order, and the pages of them that are not all zero.
  */
 enum { IMAGE_PAGE = 4096, IMAGE_REGIONS_MAX = 1 << 17, IMAGE_PAGES_MAX = 1 << 26 };
-enum { REGION_READ = 1, REGION_WRITE = 2, REGION_EXEC = 4, REGION_SHARED = 8, REGION_FLAGS = 15 };
+enum {
+	REGION_READ = 1,
+	REGION_WRITE = 2,
+	REGION_EXEC = 4,
+	REGION_SHARED = 8,
+	REGION_TIME = 16, /* the host's own page, where its clock is read */
+	REGION_FLAGS = 31
+};
 
 struct mm_image {
 	struct mm_region {

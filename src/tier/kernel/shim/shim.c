@@ -13,8 +13,9 @@
 
 #include "tier/kernel/shim/shim.h"
 
-enum { ESRCH_ = 3, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
-enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, SIGBUS_ = 7, SIGSEGV_ = 11 };
+enum { ESRCH_ = 3, EINTR_ = 4, EAGAIN_ = 11, ENOSYS_ = 38, ETIMEDOUT_ = 110 };
+enum { FUTEX_WAIT_ = 0, FUTEX_WAKE_ = 1, FUTEX_WAIT_BITSET_ = 9, FUTEX_CMD_ = 127 };
+enum { SIGBUS_ = 7, SIGSEGV_ = 11, SYS_futex_waitv_ = 449, SYSCALL_CODE = 0x050f };
 
 struct mcontext {
 	uint64_t r8, r9, r10, r11, r12, r13, r14, r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip;
@@ -198,6 +199,21 @@ __asm__(".text\n"
 	"	mov $1, %eax\n"
 	"	ret\n");
 
+/*
+ * The host makes a futex wait again after our handler, always. The wait that @uc is at has not
+ * begun, or was ended by the signal: to its caller that is the same.
+ */
+static int is_native_wait(const struct ucontext *uc)
+{
+	uint64_t op = uc->m.rsi & FUTEX_CMD_;
+	uint16_t code;
+
+	if (uc->m.rax != SYS_futex_waitv_ &&
+		(uc->m.rax != SYS_futex || (op != FUTEX_WAIT_ && op != FUTEX_WAIT_BITSET_)))
+		return 0;
+	return !shim_copy(&code, (void *)uc->m.rip, sizeof(code)) && code == SYSCALL_CODE;
+}
+
 static int push_frame(struct slot *s, struct ucontext *uc)
 {
 	struct shim_signal *g = &s->signal;
@@ -210,6 +226,9 @@ static int push_frame(struct slot *s, struct ucontext *uc)
 	if (g->restart >= 0) {
 		uc->m.rip -= 2;
 		uc->m.rax = (uint64_t)g->restart;
+	} else if (g->restart == RESTART_NEVER && is_native_wait(uc)) {
+		uc->m.rip += sizeof(uint16_t);
+		uc->m.rax = (uint64_t)-EINTR_;
 	}
 	if (fp) {
 		size = fp_size(fp);
@@ -505,17 +524,20 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
-		       offsetof(struct place_answer, path) == 48 &&
-		       offsetof(struct place_answer, data) == 208 &&
-		       offsetof(struct place_signals, known) == 2048 &&
-		       offsetof(struct place_signals, age) == 2112 &&
-		       sizeof(struct place_fd) == 192 && offsetof(struct place_fd, stat) == 48,
+_Static_assert(
+	sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		offsetof(struct place_answer, path) == 48 &&
+		offsetof(struct place_answer, data) == 208 &&
+		offsetof(struct place_signals, known) == 2048 &&
+		offsetof(struct place_signals, age) == 2112 && sizeof(struct place_fd) == 216 &&
+		offsetof(struct place_fd, stat) == 72 && offsetof(struct place_fd, pos) == 40 &&
+		offsetof(struct place_fd, text_at) == 56 && offsetof(struct place_fd, closed) == 64,
 	"as the stubs have it");
 _Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
 		       PLACE_VIEW < PLACE_SIGNALS_AT &&
 		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
-		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_AGE &&
+		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_TEXT_AT &&
+		       PLACE_TEXT_AT + PLACE_TEXT <= PLACE_AGE &&
 		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
 		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
 			       PLACE_BASE + PLACE_SIZE,
@@ -557,7 +579,7 @@ __asm__(".text\n"
 	"	mov SITES+24(%rcx), %rax\n"
 	"	jmp *%r11\n"
 	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
-	   (words) */
+	   (words); the position that a read began at, and where it stands, or 0 */
 	"1:	cmpq $0, STATE\n"
 	"	jne place_call\n"
 	"	movl $1, STATE\n"
@@ -693,16 +715,20 @@ __asm__(".text\n"
 	/* By descriptor: stat, by its own call or with no path; TCGETS of no terminal; where it is.
 	 */
 	"place_fd:\n"
+	"	cmp $12, %eax\n"
+	"	je place_mmap\n"
 	"	cmp $16, %edi\n"
 	"	jae place_give_up\n"
-	"	imul $192, %edi, %r11d\n"
+	"	imul $216, %edi, %r11d\n"
 	"	mov FDS+24(%r11), %ecx\n"
 	"	and $0xff8, %ecx\n"
 	"	mov AGE(%rcx), %rcx\n"
 	"	cmp %rcx, FDS(%r11)\n"
 	"	jne place_give_up\n"
+	"	cmp $9, %eax\n"
+	"	ja place_lent\n"
+	"	je 3f\n"
 	"	cmp $8, %eax\n"
-	"	ja 3f\n"
 	"	jb 4f\n"
 	"	testb $2, FDS+36(%r11)\n"
 	"	jz place_give_up\n"
@@ -741,12 +767,104 @@ __asm__(".text\n"
 	"	jne place_give_up\n"
 	"	mov STATE+24, %rsi\n"
 	"5:	mov %rsi, %rdi\n"
-	"	lea FDS+48(%r11), %rsi\n"
+	"	lea FDS+72(%r11), %rsi\n"
 	"	mov $18, %ecx\n"
 	"	rep movsq\n"
 	"	jmp 9b\n"
+	/* What is as old as positions. */
+	"place_lent:\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_give_up\n"
+	"	cmp $11, %eax\n"
+	"	je 6f\n"
+	"	ja 8f\n"
+	/* read: as much as there is, if it is here. A handler that comes meanwhile finds the
+	   position where it will be. */
+	"	testb $8, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	mov STATE+24, %rdx\n"
+	"	test %rdx, %rdx\n"
+	"	jle place_give_up\n"
+	"	mov FDS+40(%r11), %rcx\n"
+	"	mov FDS+48(%r11), %rax\n"
+	"	sub %rcx, %rax\n"
+	"	jb place_give_up\n"
+	"	cmp %rdx, %rax\n"
+	"	cmova %rdx, %rax\n"
+	"	lea (%rcx,%rax), %rdi\n"
+	"	mov FDS+60(%r11), %edx\n"
+	"	cmp %rdx, %rdi\n"
+	"	ja place_give_up\n"
+	"	mov FDS+56(%r11), %edx\n"
+	"	add %rcx, %rdx\n"
+	"	mov %rcx, STATE+64\n"
+	"	add $FDS+40, %r11d\n"
+	"	mov %r11, STATE+72\n"
+	"	mov %rdi, (%r11)\n"
+	"	mov %rsi, %rdi\n"
+	"	mov %rdx, %rsi\n"
+	"	mov %rax, %rcx\n"
+	"	rep movsb\n"
+	"	mov %rax, %rcx\n"
+	"	movq $0, STATE+72\n"
+	"	jmp 9b\n"
+	/* close: the host's copy, if there is one, goes here. */
+	"6:	testb $16, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	movl $1, FDS+64(%r11)\n"
+	"	movq $0, FDS(%r11)\n"
+	"	testb $32, FDS+36(%r11)\n"
+	"	jz 7f\n"
+	"	mov %edi, %esi\n"
+	"	xor %edx, %edx\n"
+	"	mov $436, %eax\n" /* close_range */
+	"	syscall\n"
+	"7:	xor %ecx, %ecx\n"
+	"	jmp 9b\n"
+	/* getdents64 */
+	"8:	testb $64, FDS+36(%r11)\n"
+	"	jnz 7b\n"
+	"	jmp place_give_up\n"
+	/* mmap, private, of what the host has at that number, not where we are. */
+	"place_mmap:\n"
+	"	cmp $16, %r8d\n"
+	"	jae place_give_up\n"
+	"	test $~0x812, %r10d\n"
+	"	jnz place_give_up\n"
+	"	mov %rdi, %rcx\n"
+	"	shr $32, %rcx\n"
+	"	jnz 1f\n"
+	"	test %rdi, %rdi\n"
+	"	jnz place_give_up\n"
+	"1:	imul $216, %r8d, %r11d\n"
+	"	mov FDS+24(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS(%r11)\n"
+	"	jne place_give_up\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_give_up\n"
+	"	testb $32, FDS+36(%r11)\n"
+	"	jz place_give_up\n"
+	"	mov $9, %eax\n"
+	"	syscall\n"
+	"	mov %rax, %rcx\n"
+	"	jmp 9b\n"
 	"place_touched:\n"
 	"place_give_up:\n"
+	"	mov STATE+72, %rcx\n"
+	"	test %ecx, %ecx\n"
+	"	jz 1f\n"
+	"	mov STATE+64, %rax\n"
+	"	mov %rax, (%rcx)\n"
+	"	movq $0, STATE+72\n"
+	"1:\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
 	"	mov STATE+24, %rdx\n"

@@ -47,6 +47,7 @@
 #define PLACE_VIEW (PLACE_STATE + 52)
 #define PLACE_SIGNALS_AT 0x50f1000
 #define PLACE_FDS_AT 0x50f2000
+#define PLACE_TEXT_AT 0x50f3000 /* the first bytes of files that are open */
 #define PLACE_AGE 0x50ff000
 #define PLACE_ANSWERS_AT 0x5100000
 #define PLACE_SIZE 0xc0000
@@ -58,6 +59,7 @@ enum {
 	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
 	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
 	PLACE_DATA_MAX = 144, /* struct stat */
+	PLACE_TEXT = 0xc000,
 	PLACE_SIGNALS = 64,
 	PLACE_FDS = 16 /* descriptors from 0 on */
 };
@@ -71,7 +73,11 @@ enum {
 	PLACE_SIGNAL,   /* rt_sigaction */
 	PLACE_FSTAT,    /* (descriptor, result) */
 	PLACE_IOCTL,    /* (descriptor, TCGETS) */
-	PLACE_LSEEK     /* (descriptor, 0, SEEK_CUR) */
+	PLACE_LSEEK,    /* (descriptor, 0, SEEK_CUR) */
+	PLACE_READ,     /* (descriptor, buffer, length) */
+	PLACE_CLOSE,    /* (descriptor) */
+	PLACE_MMAP,     /* (address, length, protection, flags, descriptor, offset) */
+	PLACE_DENTS     /* (descriptor), a directory that was listed to its end */
 };
 /* The counters in PLACE_AGE. */
 enum {
@@ -110,15 +116,30 @@ struct place_answer {
 	uint8_t data[PLACE_DATA_MAX];
 };
 
-/* An open file. Ages are given by where they are, in bytes from PLACE_AGE, and what they were. */
+/*
+ * An open file. Ages are given by where they are, in bytes from PLACE_AGE, and what they were. What
+ * follows the first line is as old as positions: it is lent. The stub moves @pos and says @closed;
+ * the kernel process reads both before anything else that this process asks for, and does what they
+ * say: no more than lseek and close would.
+ */
 struct place_fd {
 	uint64_t age, stat_age, pos_age;
 	uint32_t age_at, stat_age_at, pos_age_at;
 	uint32_t knows; /* FD_* */
-	int64_t pos;
+	int64_t pos, size;
+	uint32_t text_at, text_len; /* its first bytes, all of them where text_len is size */
+	uint32_t closed, pad;
 	uint8_t stat[PLACE_DATA_MAX];
 };
-enum { FD_STAT = 1, FD_NO_TTY = 2, FD_POS = 4 };
+enum {
+	FD_STAT = 1,
+	FD_NO_TTY = 2,
+	FD_POS = 4,
+	FD_TEXT = 8,    /* can be read here */
+	FD_CLOSE = 16,  /* can be closed here */
+	FD_MAPPED = 32, /* the host's copy is at the same number: mmap needs nobody */
+	FD_END = 64     /* there are no more entries */
+};
 
 struct place_signals {
 	uint64_t act[PLACE_SIGNALS][4]; /* as rt_sigaction gives them */
@@ -174,11 +195,14 @@ struct shim_step {
 };
 enum { STEP_ZERO = -1, STEP_COPY = -2, STEPS_MAX = 64 };
 
+/* No call is made again; and what the host would make again ends with EINTR. */
+enum { RESTART_NONE = -1, RESTART_NEVER = -2 };
+
 struct shim_signal {
 	uint64_t handler, mask, sig;
 	uint64_t alt_sp, alt_size, alt_flags; /* the guest's alternate stack */
 	uint64_t on_alt;                      /* SA_ONSTACK */
-	int64_t restart;                      /* call number to make again, or -1 */
+	int64_t restart;                      /* call number to make again, or RESTART_* */
 	uint8_t info[128];
 };
 

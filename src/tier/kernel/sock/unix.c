@@ -403,7 +403,7 @@ static ssize_t dgram_send(struct sock *s, struct task *t, struct uio *io, struct
 		return r;
 	if (to->shut & SHUT_RCV_BIT)
 		return sock_broken(t, m->flags);
-	if (s->wmem && s->wmem + io->left + SOCK_OVERHEAD > s->sndbuf)
+	if (s->wmem >= s->sndbuf) /* one that fits in part goes whole */
 		return -EAGAIN;
 	if (to->rx_count > SOCK_DGRAM_QUEUE && to->peer != s) {
 		m->wait = &to->space;
@@ -465,7 +465,7 @@ static ssize_t seq_send(struct sock *s, struct task *t, struct uio *io, struct m
 		return sock_broken(t, m->flags);
 	if (io->left > (uint64_t)s->sndbuf - 32)
 		return -EMSGSIZE;
-	if (s->wmem && s->wmem + io->left + SOCK_OVERHEAD > s->sndbuf)
+	if (s->wmem >= s->sndbuf) /* one that fits in part goes whole */
 		return -EAGAIN;
 	return put_message(s, to, io, m);
 }

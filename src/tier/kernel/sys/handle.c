@@ -2,7 +2,7 @@
 /*
  * tier/kernel/sys/handle.c - file handles: name_to_handle_at, open_by_handle_at.
  *
- * Owns:  what a handle looks like: the file system's number and the inode's.
+ * Owns:  nothing. A handle is the file system's number and the inode's (vfs/handle.h).
  * Rules: a handle is the guest's word. It leads to files of the sandbox that are known by a name,
  * and only whoever may read everything may use one.
  */
@@ -14,26 +14,18 @@
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/handle.h"
 #include "tier/kernel/vfs/ops.h"
 
-enum { HANDLE_MAX = 128, HANDLE_TYPE = 1, HANDLE_FID = 0x200, HANDLE_ID64 = 1, CONNECTABLE = 2 };
-
-struct head {
-	uint32_t bytes;
-	int32_t type;
-};
-
-struct body {
-	uint64_t dev, ino;
-};
+enum { HANDLE_FID = 0x200, HANDLE_ID64 = 1, CONNECTABLE = 2 };
 
 SYSCALL5(name_to_handle_at, int, dirfd, gva_t, upath, gva_t, uhandle, gva_t, umount_id, unsigned,
 	flags)
 {
 	unsigned at =
 		(flags & AT_SYMLINK_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW) | (flags & AT_EMPTY_PATH);
-	struct head h;
-	struct body b;
+	struct handle_head h;
+	struct handle_body b;
 	struct path p;
 	uint64_t id;
 	uint32_t room;
@@ -47,8 +39,8 @@ SYSCALL5(name_to_handle_at, int, dirfd, gva_t, upath, gva_t, uhandle, gva_t, umo
 	r = path_at(task, dirfd, upath, at, &p);
 	if (r < 0)
 		return r;
-	b = (struct body){ p.dentry->sb->dev, p.dentry->inode->ino };
-	id = p.mnt->id;
+	b = (struct handle_body){ p.dentry->sb->dev, p.dentry->inode->ino };
+	id = flags & HANDLE_ID64 ? mount_unique(p.mnt) : p.mnt->id;
 	if (p.dentry->sb->flags & SB_NO_CACHE && !(flags & HANDLE_FID))
 		r = -EOPNOTSUPP; /* what has no lasting names is not found again */
 	path_unref(p);
@@ -108,8 +100,8 @@ SYSCALL3(open_by_handle_at, int, mount_fd, gva_t, uhandle, unsigned, flags)
 	struct mount *m;
 	struct dentry *d;
 	struct file *f;
-	struct head h;
-	struct body b;
+	struct handle_head h;
+	struct handle_body b;
 	long r;
 
 	if (!task_capable(task, CAP_DAC_READ_SEARCH))

@@ -240,6 +240,12 @@ static int check_mode(struct file *f, unsigned prot, unsigned flags)
 	return 0;
 }
 
+/* The sizes that an x86 has, as powers of two; 0 asks for the usual one. */
+static bool is_huge_size(unsigned power)
+{
+	return !power || power == 21 || power == 30;
+}
+
 SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, int, fd, uint64_t,
 	off)
 {
@@ -254,7 +260,7 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 		return -ENOMEM;
 	if (flags & MAP_ANONYMOUS) {
 		if (flags & MAP_HUGETLB) /* there are none */
-			return -ENOMEM;
+			return is_huge_size(flags >> 26 & 63) ? -ENOMEM : -EINVAL;
 		if (!(flags & MAP_LOCKED)) {
 			task->call.go_native = true;
 			return 0;
@@ -287,13 +293,12 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 		if (copy < 0)
 			return -ENFILE;
 		task->call.map_fd = copy + 1;
+		task->call.map_at = fd;
 		slot->mirror = mirror;
 	}
-	if (flags & MAP_LOCKED) {
-		task->call.map_at = fd;
+	if (flags & MAP_LOCKED)
 		return map_locked(
 			task, (uint64_t[]){ addr, len, prot, flags, (uint64_t)(unsigned)fd, off });
-	}
 	task->call.go_native = true;
 	return 0;
 }

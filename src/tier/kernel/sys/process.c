@@ -266,6 +266,8 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 	char path[GUEST_PATH_MAX];
 	long r;
 
+	if (!engine_of(k))
+		return -ENOSYS; /* built from a walk, or a fake's: there is nothing to run it in */
 	if (!x) {
 		r = guest_copy_path(t, upath, path, sizeof(path));
 		if (r < 0)
@@ -283,6 +285,10 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 			r = exec_words(t, argv, envp, x);
 		if (r == 0)
 			r = exec_look(t, x, dirfd, path);
+		if (r == SYS_BLOCK) { /* somebody is asked: from the beginning then */
+			t->call.own = NULL;
+			exec_done(x);
+		}
 		if (r < 0)
 			return r;
 	}

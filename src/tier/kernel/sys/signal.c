@@ -154,6 +154,7 @@ SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
 		int32_t flags, pad;
 		uint64_t size;
 	} s, old = { task->altstack.sp, (int32_t)task->altstack.flags, 0, task->altstack.size };
+	int32_t mode;
 
 	if (!old.size)
 		old.flags = SS_DISABLE;
@@ -164,9 +165,10 @@ SYSCALL2(sigaltstack, gva_t, unew, gva_t, uold)
 			return -EFAULT;
 		if (on_it)
 			return -EPERM;
-		if ((s.flags & ~(int32_t)(1u << 31)) & ~(SS_DISABLE | SS_ONSTACK))
+		mode = s.flags & ~(int32_t)(1u << 31);
+		if (mode != SS_DISABLE && mode != SS_ONSTACK && mode)
 			return -EINVAL;
-		if (s.flags & SS_DISABLE) {
+		if (mode == SS_DISABLE) {
 			memset(&task->altstack, 0, sizeof(task->altstack));
 		} else {
 			if (s.size < 2048)
@@ -335,10 +337,10 @@ SYSCALL3(pidfd_getfd, int, pidfd, int, fd, unsigned, flags)
 		return -ESRCH;
 	if (!task_may_trace(task, t))
 		return -EPERM;
+	place_take_back(t); /* its position is not its own any more */
 	f = fd_get_path(t, fd);
 	if (!f)
 		return -EBADF;
-	place_call(t, SYS_pidfd_getfd); /* its position is not its own any more */
 	file_ref(f);
 	r = fd_install(task, f, true, 0);
 	if (r < 0)

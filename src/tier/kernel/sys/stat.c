@@ -131,7 +131,12 @@ static void put_time(struct statx_timestamp *out, int64_t ns)
 
 SYSCALL5(statx, int, dirfd, gva_t, upath, unsigned, flags, unsigned, mask, gva_t, dst)
 {
-	enum { MNT_ID = 0x1000, SYNC_TYPE = 0x6000, ATTRIBUTES = STATX_ATTR_MOUNT_ROOT_ };
+	enum {
+		MNT_ID = 0x1000,
+		MNT_ID_UNIQUE = 0x4000,
+		SYNC_TYPE = 0x6000,
+		ATTRIBUTES = STATX_ATTR_MOUNT_ROOT_
+	};
 	struct statx x = { 0 };
 	struct kstat k;
 	long r;
@@ -144,6 +149,10 @@ SYSCALL5(statx, int, dirfd, gva_t, upath, unsigned, flags, unsigned, mask, gva_t
 	if (r < 0)
 		return r;
 	x.stx_mask = STATX_BASIC_STATS | STATX_BTIME | MNT_ID;
+	if (mask & MNT_ID_UNIQUE) {
+		x.stx_mask ^= MNT_ID | MNT_ID_UNIQUE;
+		k.mnt_id += MOUNT_ID_UNIQUE;
+	}
 	x.stx_attributes = k.attributes;
 	x.stx_attributes_mask = ATTRIBUTES | (k.attributes_mask & ~(uint64_t)ATTRIBUTES);
 	x.stx_blksize = k.blksize;

@@ -12,6 +12,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/io/disk.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/seccomp.h"
@@ -89,6 +90,8 @@ static void call_over(struct task *t)
 	c->own_free = NULL;
 	disk_drop(c->disk);
 	c->disk = NULL;
+	fan_asks_drop(c->asks);
+	c->asks = NULL;
 	file_let_go(t);
 	c->active = c->blocked = false;
 }
@@ -192,8 +195,12 @@ static bool enter(struct task *t)
 	const struct sys_row *row = sys_row(c->nr);
 	enum answers_effect effect = answers_effect(c->nr);
 	struct cred *before = effect == EFFECT_CRED ? cred_ref(t->cred) : NULL;
-	long r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
+	struct task *outer = t->k->acting;
+	long r;
 
+	t->k->acting = t;
+	r = row && row->fn ? row->fn(t, c->args) : -ENOSYS;
+	t->k->acting = outer;
 	c->first = false;
 	answers_called(t, effect, before);
 	cred_unref(before);

@@ -26,11 +26,13 @@
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
 enum { PAGE = 4096, PHDRS_MAX = 64, SCRIPTS_MAX = 4, HEAD_BYTES = 256, LOADS_MAX = 16 };
+enum { POPULATE_MAX = 2 << 20 };
 #define PAGE_DOWN(x) ((x) & ~(uint64_t)(PAGE - 1))
 #define PAGE_UP(x) PAGE_DOWN((x) + PAGE - 1)
 
@@ -292,13 +294,16 @@ static int load_segment(struct exec_plan *plan, const Elf64_Phdr *p, uint64_t ba
 {
 	uint64_t at = base + p->p_vaddr, start = PAGE_DOWN(at), file_end = at + p->p_filesz;
 	uint64_t end = PAGE_UP(at + p->p_memsz), mapped = start;
-	unsigned prot = prot_of(p);
+	unsigned prot = prot_of(p), flags = MAP_PRIVATE | MAP_FIXED_NOREPLACE;
 	int r = 0;
 
 	if (p->p_filesz) {
 		mapped = PAGE_UP(file_end);
-		r = step(plan, SYS_mmap, start, mapped - start, prot,
-			MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)fd, PAGE_DOWN(p->p_offset));
+		/* Data is written to sooner or later: all of it at once, not fault by fault. */
+		if ((prot & PROT_WRITE) && mapped - start <= POPULATE_MAX)
+			flags |= MAP_POPULATE;
+		r = step(plan, SYS_mmap, start, mapped - start, prot, flags, (uint64_t)fd,
+			PAGE_DOWN(p->p_offset));
 		if (r == 0 && p->p_memsz > p->p_filesz && file_end < mapped && (prot & PROT_WRITE))
 			r = step(plan, STEP_ZERO, file_end, mapped - file_end, 0, 0, 0, 0);
 	}
@@ -354,6 +359,16 @@ static int load(
 			ret->code_end = at + p->p_filesz;
 	}
 	return loads ? 0 : -ENOEXEC;
+}
+
+/* The loader's code, which is changed before it runs. */
+static void look_ahead(struct task *t, struct exec *x, struct go *g, struct mm *mm, uint64_t base)
+{
+	for (unsigned i = 0; i < g->interp.h.e_phnum; i++)
+		if (g->interp.ph[i].p_type == PT_LOAD && (g->interp.ph[i].p_flags & PF_X)) {
+			place_ahead(t, mm, x->interp, &g->interp.ph[i], base, &g->plan.ahead);
+			return;
+		}
 }
 
 /* The stack: strings, random bytes, auxv, envp, argv, argc. */
@@ -575,6 +590,8 @@ static int lay_out(
 	r = place_image(p, mm, &exe);
 	if (r < 0)
 		return r;
+	if (x->interp)
+		look_ahead(t, x, g, mm, interp.base);
 	brk = PAGE_UP(exe.end);
 	if (!mm->place_off && brk < PLACE_BASE) /* so that it can grow */
 		brk = PLACE_BASE + PLACE_SIZE;
@@ -632,7 +649,7 @@ int exec_go(struct task *t, struct exec *x)
 	int r = g && mm ? new_cred(t, x->file, &secure) : -ENOMEM;
 
 	if (r == 0) {
-		memset(&g->plan, 0, sizeof(g->plan));
+		memset(&g->plan, 0, offsetof(struct exec_plan, ahead.sites));
 		g->plan.fds[0] = g->plan.fds[1] = -1;
 		planned = true;
 		s.cap = x->argv.len + x->envp.len + (x->argv.count + x->envp.count) * 8 +

@@ -27,6 +27,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
@@ -510,6 +511,7 @@ void proc_reap(struct proc *p)
 {
 	timers_done(p);
 	ipc_proc_gone(p);
+	pidfds_reaped(p);
 	keys_proc_gone(p);
 	wait_flush(&p->signal_queue);
 	wait_flush(&p->child_queue);

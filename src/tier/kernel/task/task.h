@@ -93,6 +93,7 @@ struct call {
 	void (*own_free)(void *own);
 	struct disk_job *disk; /* what the host's disk is asked for: io/disk.h */
 	bool fetched;          /* it was asked once in this call */
+	struct fan_ask *asks;  /* who is asked whether it may go on: io/fanotify.h */
 	struct file *held;     /* reference: what it waits for goes on, even when it is closed */
 	int held_fd;
 	struct ktimer timer;
@@ -102,8 +103,8 @@ struct call {
 	struct task *ready_next;
 	bool settling;  /* over, but the task is stopped: call.ret is kept */
 	bool go_native; /* the answer is: let the host do it (close, exit, mmap of a file) */
-	int map_fd;     /* go_native: a host descriptor + 1 to put at the guest's number first */
-	int map_at;     /* ordered, with map_fd: at this number instead */
+	int map_fd;     /* a host descriptor + 1 to put into the guest's process first, */
+	int map_at;     /* at this number */
 	bool ordered;   /* an order lies in the slot: kick */
 	/* For trap/answers.h: */
 	bool unsteady; /* its path led where names come and go by themselves */
@@ -177,6 +178,7 @@ struct task {
 	struct trace *trace; /* task/trace.h; NULL: nobody traces it */
 	bool exec_step;      /* it enters a new image with a step, which its tracer does not see */
 
+	int64_t past_cpu_ns;    /* of the host thread that a walk has taken it from */
 	struct host_task *host; /* NULL for a fake */
 	int32_t wait_child;     /* the task that its last clone made */
 	bool embryo;            /* made, but its host thread has not said hello */
@@ -211,18 +213,19 @@ struct proc {
 	int32_t exit_signal; /* to the parent; SIGCHLD normally */
 	struct rlimit limits[RLIM_NLIMITS];
 	struct rusage children_usage, own_usage; /* own: once it is dead */
-	struct rusage past_usage; /* of the host processes that it has left by exec */
+	struct rusage past_usage;                /* of the same */
 	int64_t start_ns;
 	uint64_t personality;
 	struct ktimer itimer_real;
 	int64_t itimer_real_interval, itimer_real_when; /* when: 0 is not armed */
 	void *posix_timers;                             /* timer_create */
 	struct host_proc *host;
-	int64_t past_cpu_ns; /* of the host processes that it has left by exec */
+	int64_t past_cpu_ns; /* of the host processes that it has left, by exec or in a walk */
 	bool vfork_waits;    /* its parent waits until it execs or ends */
 	char *cmdline;       /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;
 	int oom_score_adj;
+	struct pidfd *pidfds;     /* vfs/pidfd.c: told how it ended when it is reaped */
 	struct key *process_ring; /* reference, or NULL */
 	struct trace *tracees;    /* whom it traces */
 	unsigned tracee_count;

@@ -17,9 +17,11 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/engine.h"
 #include "tier/kernel/walk.h"
 
 static void drop_session(void *p)
@@ -185,10 +187,12 @@ struct file *call_held(const struct task *t)
 	return t->call.active && !begins_again(t) ? t->call.held : NULL;
 }
 
-/* A call that is entered again is one of the table's: none that only the shim makes. */
+/* A call that is entered again is one of the table's, or the one of the shim's that waits: a
+ * vfork's. */
 static bool may_wait(const struct call *c)
 {
-	const struct sys_row *row = c->nr >= 0 && c->nr < SYS_NR_MAX ? sys_row(c->nr) : NULL;
+	bool known = (c->nr >= 0 && c->nr < SYS_NR_MAX) || c->nr == SHIM_FORKED;
+	const struct sys_row *row = known ? sys_row(c->nr) : NULL;
 	bool over = c->settling && (c->ret > -ERESTARTSYS || c->ret < -ERESTARTNOHAND);
 
 	return over || (row && row->fn);
@@ -270,7 +274,10 @@ static void mask_walk(struct task *t, struct walk *w)
 
 static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 {
+	bool asks = w->mode == WALK_SAVE && t->host; /* the host knows better */
 	uint32_t state = t->state;
+	uint64_t robust = asks ? host_robust_list(t) : t->robust_list;
+	int64_t cpu_ns = asks ? usage_task_ns(t) : t->past_cpu_ns;
 
 	walk_need(w, "proc", WALK_PROC, (void **)&t->proc);
 	walk_need(w, "cred", WALK_CRED, (void **)&t->cred);
@@ -286,7 +293,8 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_u64(w, "alt_size", &t->altstack.size);
 	walk_u32(w, "alt_flags", &t->altstack.flags);
 	walk_u64(w, "clear_tid", &t->clear_tid);
-	walk_u64(w, "robust_list", &t->robust_list);
+	walk_u64(w, "robust_list", &robust);
+	walk_i64(w, "past_cpu_ns", &cpu_ns);
 	walk_i32(w, "exit_signal", &t->exit_signal);
 	walk_i32(w, "wait_child", &t->wait_child);
 	walk_u64(w, "child_settid", &t->child_settid);
@@ -305,14 +313,24 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_bool(w, "no_new_privs", &t->no_new_privs);
 	seccomp_walk(t, w);
 	walk_i32(w, "pdeath_signal", &t->pdeath_signal);
+	if (w->mode == WALK_LOAD) {
+		t->robust_list = robust;
+		t->past_cpu_ns = cpu_ns;
+	}
 	deliver_walk(&t->deliver, w);
 	call_walk(t, w);
 }
 
 static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 {
+	bool asks = w->mode == WALK_SAVE && p->host;
+	int64_t cpu_ns = asks ? usage_ns(p) : p->past_cpu_ns;
+	struct rusage used = p->past_usage;
 	uint32_t state = p->state;
 	void *cmdline = p->cmdline;
+
+	if (asks)
+		usage_of(p, &used);
 
 	walk_ref(w, "parent", WALK_PROC, (void **)&p->parent);
 	walk_need(w, "pgrp", WALK_PGRP, (void **)&p->pgrp);
@@ -329,14 +347,20 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	walk_bool(w, "subreaper", &p->subreaper);
 	walk_i32(w, "exit_signal", &p->exit_signal);
 	walk_bytes(w, "limits", p->limits, sizeof(p->limits));
-	walk_bytes(w, "children_usage", &p->children_usage, sizeof(p->children_usage));
-	walk_bytes(w, "own_usage", &p->own_usage, sizeof(p->own_usage));
+	walk_bytes(w, "children_usage", &p->children_usage, GUEST_RUSAGE_BYTES);
+	walk_bytes(w, "own_usage", &p->own_usage, GUEST_RUSAGE_BYTES);
 	walk_bool(w, "vfork_waits", &p->vfork_waits);
 	walk_i32(w, "oom_score_adj", &p->oom_score_adj);
 	walk_time(w, "start_ns", &p->start_ns);
 	walk_u64(w, "personality", &p->personality);
-	walk_i64(w, "past_cpu_ns", &p->past_cpu_ns);
-	walk_bytes(w, "past_usage", &p->past_usage, sizeof(p->past_usage));
+	walk_i64(w, "past_cpu_ns", &cpu_ns);
+	walk_bytes(w, "past_usage", &used, GUEST_RUSAGE_BYTES);
+	if (w->mode == WALK_LOAD) {
+		p->past_cpu_ns = cpu_ns;
+		p->past_usage = used;
+		if (cpu_ns < 0)
+			walk_fail(w, -EBADMSG);
+	}
 	walk_blob(w, "cmdline", &cmdline, &p->cmdline_len, GUEST_ARG_BYTES_MAX);
 	p->cmdline = cmdline;
 	p->k = k;

@@ -30,6 +30,8 @@ struct answers {
 	unsigned view_count;
 	struct cred *views[VIEWS_MAX]; /* references: so nobody changes them */
 	uint8_t data[PLACE_DATA_MAX];  /* of the call that is being answered */
+	uint8_t *text;
+	struct loader *loader;
 };
 
 /* Ours is writable; from then on nobody can map it so: SEAL, SHRINK, GROW, FUTURE_WRITE. */
@@ -362,6 +364,24 @@ void answers_keep(struct task *t, const void *data, size_t len)
 const uint8_t *answers_kept(const struct task *t)
 {
 	return t->k->answers->data;
+}
+
+uint8_t *answers_text(struct kernel *k)
+{
+	if (!k->answers->text)
+		k->answers->text = malloc(PLACE_TEXT);
+	return k->answers->text;
+}
+
+struct loader **answers_loader(struct kernel *k)
+{
+	return &k->answers->loader;
+}
+
+void answers_take_back(struct kernel *k)
+{
+	for (int i = 0; i < 2 * AGE_PROCS; i++)
+		older(k, AGE_PROC + i);
 }
 
 bool answer_make(struct place_answer *a, uint32_t nr, uint32_t arg, const char *path, int64_t value)

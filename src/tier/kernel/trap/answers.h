@@ -11,6 +11,7 @@
 struct cred;
 struct dentry;
 struct kernel;
+struct loader;
 struct path;
 struct task;
 
@@ -44,6 +45,12 @@ bool answers_fixed(struct task *t, struct path p);
 /* @data is what the call in task->call writes to its result. */
 void answers_keep(struct task *t, const void *data, size_t len);
 const uint8_t *answers_kept(const struct task *t);
+/* PLACE_TEXT bytes for whoever needs them under the lock; NULL: no memory. */
+uint8_t *answers_text(struct kernel *k);
+/* Where place_text.c keeps what it knows of the loader. */
+struct loader **answers_loader(struct kernel *k);
+/* Nothing is lent any more to anybody: somebody wants to hear of each read and close. */
+void answers_take_back(struct kernel *k);
 
 /* false: too long, empty, not from the root. */
 bool answer_make(

@@ -10,6 +10,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/shim/shim.h"
+#include "tier/kernel/trap/place.h"
 
 /*
  * The host side of a sandbox: listeners, host processes and threads, replies. The rest of the
@@ -155,6 +156,7 @@ struct exec_plan {
 	size_t stack_len;
 	uint64_t stack_base, stack_size;
 	uint64_t mm_map[14];
+	struct place_ahead ahead; /* last: what it has no use for is not cleared */
 };
 enum { EXEC_FD = 60000 };
 /* Moves @t into a ready blank. Only with engine_has_blank(). */

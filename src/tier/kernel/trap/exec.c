@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/ckd.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
@@ -23,25 +24,45 @@
 /* New stacks are written here and copied by the shim once theirs is mapped. */
 #define STAGE (SLOT_BASE + SLOT_SIZE * (SLOT_COUNT - 256))
 #define STAGE_MAX (SLOT_SIZE * 255)
+#define STAGE_TEXT (STAGE + STAGE_MAX) /* a page of the loader */
 
 bool engine_has_blank(struct kernel *k)
 {
 	return engine_of(k)->blanks != NULL;
 }
 
+/* The loader's sites are changed in a copy of their page. */
+static unsigned add_ahead(struct slot *s, unsigned n, const struct place_ahead *a)
+{
+	if (!a->count)
+		return n;
+	s->steps[n++] = (struct shim_step){ SYS_mprotect,
+		{ a->page, sizeof(a->bytes), PROT_READ | PROT_WRITE } };
+	s->steps[n++] = (struct shim_step){ STEP_COPY, { a->page, STAGE_TEXT, sizeof(a->bytes) } };
+	s->steps[n++] = (struct shim_step){ SYS_mprotect,
+		{ a->page, sizeof(a->bytes), PROT_READ | PROT_EXEC } };
+	s->steps[n++] =
+		(struct shim_step){ SYS_madvise, { STAGE_TEXT, sizeof(a->bytes), MADV_DONTNEED } };
+	return n;
+}
+
 /* @step: it comes back before its first instruction. */
-static int write_order(pid_t pid, const struct exec_plan *plan, bool step)
+static int write_order(pid_t pid, struct exec_plan *plan, bool step)
 {
 	struct slot order, *s = &order;
-	struct iovec from[2] = { { s, sizeof(*s) }, { plan->stack, plan->stack_len } };
-	struct iovec to[2] = { { (void *)SLOT_BASE, sizeof(*s) },
-		{ (void *)STAGE, plan->stack_len } };
+	struct place_ahead *a = &plan->ahead;
+	struct iovec from[] = { { s, sizeof(*s) }, { plan->stack, plan->stack_len },
+		{ a->bytes, sizeof(a->bytes) }, { a->sites, a->count * sizeof(a->sites[0]) },
+		{ &a->view, sizeof(a->view) } };
+	struct iovec to[] = { { (void *)SLOT_BASE, sizeof(*s) }, { (void *)STAGE, plan->stack_len },
+		{ (void *)STAGE_TEXT, from[2].iov_len },
+		{ (void *)PLACE_SITES_AT, from[3].iov_len },
+		{ (void *)PLACE_VIEW, from[4].iov_len } };
+	unsigned parts = a->count ? ARRAY_LEN(from) : 2, n = plan->step_count;
 	uint64_t map_at = SLOT_BASE + offsetof(struct slot, exec.map);
-	ssize_t want = (ssize_t)(sizeof(*s) + plan->stack_len);
-	unsigned n = plan->step_count;
-	ssize_t r;
+	ssize_t want = 0, r;
 
-	if (n + 5 > STEPS_MAX || plan->stack_len > STAGE_MAX)
+	if (n + 9 > STEPS_MAX || plan->stack_len > STAGE_MAX)
 		return -E2BIG;
 	memset(s, 0, sizeof(*s));
 	s->order = ORDER_EXEC;
@@ -50,6 +71,7 @@ static int write_order(pid_t pid, const struct exec_plan *plan, bool step)
 	s->exec.rsp = plan->sp;
 	memcpy(s->exec.map, plan->mm_map, sizeof(s->exec.map));
 	memcpy(s->steps, plan->steps, n * sizeof(s->steps[0]));
+	n = add_ahead(s, n, a);
 	s->steps[n++] = (struct shim_step){ STEP_COPY, { plan->sp, STAGE, plan->stack_len } };
 	s->steps[n++] = (struct shim_step){ SYS_madvise,
 		{ STAGE, (plan->stack_len + 4095) & ~4095ULL, MADV_DONTNEED } };
@@ -58,7 +80,9 @@ static int write_order(pid_t pid, const struct exec_plan *plan, bool step)
 	s->steps[n++] = (struct shim_step){ SYS_arch_prctl, { 0x1002 /* SET_FS */, 0 } };
 	s->steps[n++] = (struct shim_step){ SYS_close_range, { 0, ~0U, 0 } };
 	s->step_count = n;
-	r = process_vm_writev(pid, from, 2, to, 2, 0);
+	for (unsigned i = 0; i < parts; i++)
+		want += (ssize_t)from[i].iov_len;
+	r = process_vm_writev(pid, from, parts, to, parts, 0);
 	return r == want ? 0 : -ENOMEM;
 }
 

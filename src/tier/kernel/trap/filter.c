@@ -53,6 +53,7 @@ static const struct {
 	{ SYS_prctl, ACT_PRCTL },
 	{ SYS_arch_prctl, ACT_ARCH },
 	{ SYS_futex, ACT_ALLOW },
+	{ SYS_restart_syscall, ACT_ALLOW }, /* what a stop turns a timed wait into */
 	{ SYS_exit_group, ACT_SHIM },
 	{ SYS_set_robust_list, ACT_ALLOW },
 	{ SYS_membarrier, ACT_ALLOW },

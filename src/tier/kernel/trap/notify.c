@@ -146,7 +146,7 @@ static bool write_signal(struct task *t)
 	o.s.alt_size = t->altstack.size;
 	o.s.alt_flags = t->altstack.flags;
 	o.s.on_alt = (d->act.flags & SA_ONSTACK) != 0;
-	o.s.restart = d->restart;
+	o.s.restart = d->restart >= 0 || (d->act.flags & SA_RESTART) ? d->restart : RESTART_NEVER;
 	memcpy(o.s.info, &d->info, sizeof(o.s.info));
 	d->sig = 0;
 	return order_write(t, &o, sizeof(o));
@@ -172,14 +172,14 @@ static void finish(struct task *t)
 	o->fd = ht->trap->fd;
 	o->id = ht->notif;
 	o->val = c->ret;
+	if (c->map_fd > 0) {
+		o->add[0].src = c->map_fd - 1;
+		o->add[0].at = c->map_at;
+		o->add_count = 1;
+		c->map_fd = 0;
+	}
 	if (c->go_native) {
 		o->flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-		if (c->map_fd > 0) {
-			o->add[0].src = c->map_fd - 1;
-			o->add[0].at = (int)c->args[4];
-			o->add_count = 1;
-		}
-		c->map_fd = 0;
 		c->go_native = false;
 	}
 	if (t->deliver.sig) {
@@ -196,12 +196,6 @@ static void finish(struct task *t)
 		if (signal_pending(t) && !order_asks(t)) {
 			proc_exit(t->proc, SIGSEGV);
 			return;
-		}
-		if (c->map_fd > 0) {
-			o->add[0].src = c->map_fd - 1;
-			o->add[0].at = c->map_at;
-			o->add_count = 1;
-			c->map_fd = 0;
 		}
 		o->kick_pid = ht->hp->pid;
 		o->kick_tid = ht->tid;

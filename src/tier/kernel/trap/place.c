@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include "base/ckd.h"
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/kernel.h"
@@ -24,31 +25,13 @@
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/place.h"
+#include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 3, HOT_FD = 3, HOT_SIGNAL = 4, HOT_VALUE = 16 };
-enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
-
-struct place {
-	unsigned count;
-	struct {
-		uint64_t ip;
-		uint16_t nr;
-		uint8_t again, state;
-	} sites[PLACE_SITES];
-	uint32_t view;                /* as it stands in the guest's memory */
-	uint64_t signals_age;         /* when its dispositions were left there; 0: never */
-	uint64_t signals_known;       /* which of them still hold, one bit each */
-	bool asks_fds;                /* some site that is changed asks by descriptor */
-	bool pos_left;                /* the position of some file is there */
-	uint16_t fds_left;            /* which files are */
-	uint16_t fds_age;             /* where their age is; behind it that of positions */
-	uint64_t stat_age[PLACE_FDS]; /* AGE_FILES when stat was asked for last */
-};
-
+enum { HOT_PATH = 2, HOT_SIGNAL = 2, HOT_VALUE = 16 };
 void place_free(struct place *p)
 {
 	free(p);
@@ -95,29 +78,17 @@ int place_kind(int64_t nr)
 		return PLACE_IOCTL;
 	case SYS_lseek:
 		return PLACE_LSEEK;
+	case SYS_read:
+		return PLACE_READ;
+	case SYS_close:
+		return PLACE_CLOSE;
+	case SYS_mmap:
+		return PLACE_MMAP;
+	case SYS_getdents64:
+		return PLACE_DENTS;
 	default:
 		return -1;
 	}
-}
-
-bool place_is_site(const uint8_t b[SITE_BYTES], uint32_t nr)
-{
-	uint8_t want[SITE_BYTES] = { 0xb8, 0, 0, 0, 0, 0x0f, 0x05 };
-
-	memcpy(want + 1, &nr, sizeof(nr));
-	return memcmp(b, want, sizeof(want)) == 0;
-}
-
-/* ff 24 25 and the slot's address, of which the site has the upper half already. */
-void place_jump(unsigned site, uint8_t ret[5])
-{
-	uint32_t slot = PLACE_BASE + site * 8;
-
-	ret[0] = 0xff;
-	ret[1] = 0x24;
-	ret[2] = 0x25;
-	ret[3] = (uint8_t)slot;
-	ret[4] = (uint8_t)(slot >> 8);
 }
 
 void place_shut(struct task *t)
@@ -171,61 +142,6 @@ void place_forked(struct kernel *k)
 		munmap((void *)PLACE_BASE, PLACE_SIZE);
 }
 
-/* Is @at in text that is nobody else's, of which only we can change a copy? */
-static bool is_plain_text(struct kernel *k, pid_t pid, uint64_t at)
-{
-	struct {
-		uint64_t size, query_flags, query_addr, start, end, flags, page_size, offset, inode;
-		uint32_t major, minor, name_size, build_id_size;
-		uint64_t name, build_id;
-	} q = { .size = sizeof(q), .query_addr = at };
-	char path[32];
-	int fd, r;
-
-	if (k->host_proc < 0 || str_fmt(path, sizeof(path), "%d/maps", (int)pid) < 0)
-		return false;
-	fd = host_openat(k->host_proc, path, O_RDONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	r = ioctl(fd, PROCMAP_QUERY_, &q);
-	close(fd);
-	/* 1 readable, 2 writable, 4 executable, 8 shared */
-	return r == 0 && (q.flags & 15) == 5 && q.inode && q.start <= at &&
-	       at + SITE_BYTES <= q.end;
-}
-
-static bool change_site(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
-{
-	struct place_site site = { .ret = ip, .nr = nr, .kind = (uint32_t)place_kind(nr) };
-	uint8_t now[SITE_BYTES], jump[5];
-	uint64_t at = ip - SITE_BYTES;
-	struct mm *mm = t->mm;
-
-	if (at / 4096 != (ip - 1) / 4096 || guest_read(t, now, GVA(at), sizeof(now)) < 0 ||
-		!place_is_site(now, nr) || !is_plain_text(t->k, mm->host_pid, at))
-		return false;
-	if (mm->ops->write(mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) !=
-		sizeof(site))
-		return false;
-	place_jump(i, jump);
-	return host_poke(t, at, jump, sizeof(jump));
-}
-
-int place_undo(struct task *t)
-{
-	struct place *p = t->mm->place;
-
-	t->mm->place_off = true;
-	for (unsigned i = 0; p && i < p->count; i++) {
-		uint8_t mov[5] = { 0xb8, (uint8_t)p->sites[i].nr, (uint8_t)(p->sites[i].nr >> 8) };
-
-		if (p->sites[i].state == SITE_CHANGED &&
-			!host_poke(t, p->sites[i].ip - SITE_BYTES, mov, sizeof(mov)))
-			return -ENOMEM;
-	}
-	return 0;
-}
-
 /* The site of the call, if there is room for it. */
 static int find_site(struct mm *mm, uint64_t ip, int64_t nr)
 {
@@ -248,7 +164,7 @@ static int find_site(struct mm *mm, uint64_t ip, int64_t nr)
 }
 
 /* The site, once it is changed; -1: not yet, or never. @again: it was asked for in vain. */
-static int changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
+int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
 {
 	struct call *c = &t->call;
 	int i = find_site(t->mm, ip, c->nr);
@@ -257,8 +173,8 @@ static int changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
 	if (i < 0)
 		return -1;
 	if (p->sites[i].state == SITE_COUNTED && again && ++p->sites[i].again >= hot)
-		p->sites[i].state = change_site(t, (unsigned)i, ip, (uint32_t)c->nr) ? SITE_CHANGED
-										     : SITE_NEVER;
+		p->sites[i].state = place_change(t, (unsigned)i, ip, (uint32_t)c->nr) ? SITE_CHANGED
+										      : SITE_NEVER;
 	return p->sites[i].state == SITE_CHANGED ? i : -1;
 }
 
@@ -269,7 +185,7 @@ static void value_seen(struct task *t, uint64_t ip)
 
 	if (t->call.ret < 0)
 		return;
-	i = changed_site(t, ip, true, HOT_VALUE);
+	i = place_changed_site(t, ip, true, HOT_VALUE);
 	if (i >= 0)
 		t->mm->ops->write(t->mm,
 			PLACE_SITES_AT + (unsigned)i * sizeof(struct place_site) +
@@ -312,7 +228,7 @@ static void path_seen(struct task *t, uint64_t ip, int kind)
 	if (!view)
 		return;
 	known = answers_put(t, &a, view);
-	if (mm->place_many || mm->refs != 1 || changed_site(t, ip, known, HOT_PATH) < 0 ||
+	if (mm->place_many || mm->refs != 1 || place_changed_site(t, ip, known, HOT_PATH) < 0 ||
 		mm->place->view == view)
 		return;
 	if (mm->ops->write(mm, PLACE_VIEW, &view, sizeof(view)) == sizeof(view))
@@ -333,7 +249,7 @@ static void signal_seen(struct task *t, uint64_t ip)
 	struct place *p;
 
 	if (t->call.ret < 0 || t->call.args[1] || !is_alone(t) ||
-		changed_site(t, ip, true, HOT_SIGNAL) < 0)
+		place_changed_site(t, ip, true, HOT_SIGNAL) < 0)
 		return;
 	_Static_assert(sizeof(s.act) == sizeof(t->sighand->act), "as rt_sigaction gives them");
 	memcpy(s.act, t->sighand->act, sizeof(s.act));
@@ -361,120 +277,6 @@ void place_signal_set(struct task *t, int sig)
 		sizeof(no));
 }
 
-/* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
- * nobody else's. @kept: the call has told what stat says. */
-static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
-{
-	struct file *f = fd_get(t, (int)fd);
-	struct place *p = t->mm->place;
-	struct place_fd e = { 0 };
-	struct kstat st;
-	size_t len;
-
-	if (!f || !f->path.dentry || (f->path.dentry->sb->flags & SB_NO_CACHE) ||
-		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
-		return;
-	if (!p->fds_age)
-		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
-	e.age = t->k->age[p->fds_age];
-	e.age_at = p->fds_age * 8u;
-	if (S_ISREG(f->inode->mode))
-		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
-	e.pos = f->pos;
-	e.pos_age = t->k->age[p->fds_age + 1];
-	e.pos_age_at = e.age_at + 8;
-	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
-		e.stat_age_at = AGE_NEVER * 8;
-		stat_lay(&st, e.stat);
-		e.knows |= FD_STAT;
-	} else if (kept) {
-		e.stat_age_at = AGE_FILES * 8;
-		memcpy(e.stat, answers_kept(t), sizeof(e.stat));
-		e.knows |= FD_STAT;
-	}
-	e.stat_age = t->k->age[e.stat_age_at / 8];
-	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
-	if (!e.knows ||
-		t->mm->ops->write(t->mm, PLACE_FDS_AT + fd * sizeof(e), &e, len) != (ssize_t)len)
-		return;
-	p->fds_left |= (uint16_t)(1u << fd);
-	p->pos_left |= opened;
-}
-
-static bool has_own_files(struct task *t)
-{
-	return t->mm->refs == 1 && !t->mm->place_many && t->files->refs == 1;
-}
-
-static void opened(struct task *t)
-{
-	if (t->mm->place && t->mm->place->asks_fds && has_own_files(t) &&
-		(uint64_t)t->call.ret < PLACE_FDS)
-		leave_fd(t, (unsigned)t->call.ret, true, false);
-}
-
-/* Would the stub have had it? Then the next time it shall. */
-static void fd_seen(struct task *t, uint64_t ip, int kind)
-{
-	struct call *c = &t->call;
-	struct place *p;
-	bool again;
-
-	if (!has_own_files(t) || c->args[0] >= PLACE_FDS ||
-		(kind == PLACE_IOCTL ? c->ret != -ENOTTY || (uint32_t)c->args[1] != 0x5401
-				     : c->ret < 0) ||
-		(kind == PLACE_LSEEK && (c->args[1] || (uint32_t)c->args[2] != SEEK_CUR)) ||
-		changed_site(t, ip, true, HOT_FD) < 0)
-		return;
-	p = t->mm->place;
-	p->asks_fds = true;
-	if (kind != PLACE_FSTAT && kind != PLACE_AT_ARG)
-		return;
-	again = p->stat_age[c->args[0]] == t->k->age[AGE_FILES];
-	p->stat_age[c->args[0]] = t->k->age[AGE_FILES];
-	if (again || c->fixed)
-		leave_fd(t, (unsigned)c->args[0], false, c->data_len == PLACE_DATA_MAX);
-}
-
-void place_fds_gone(struct task *t, int fd)
-{
-	struct place *p = t->mm ? t->mm->place : NULL;
-
-	if (!p || !p->fds_left || (fd >= 0 && (fd >= PLACE_FDS || !(p->fds_left >> fd & 1))))
-		return;
-	answers_proc(t->k, p->fds_age);
-	p->fds_left = 0;
-}
-
-/* What moves no file's position. */
-static bool keeps_pos(int64_t nr)
-{
-	switch (nr) {
-	case SYS_stat:
-	case SYS_fstat:
-	case SYS_lstat:
-	case SYS_ioctl:
-	case SYS_access:
-	case SYS_mmap:
-	case SYS_readlink:
-	case SYS_newfstatat:
-	case SYS_rt_sigaction:
-		return true;
-	default:
-		return false;
-	}
-}
-
-void place_call(struct task *t, int64_t nr)
-{
-	struct place *p = t->mm ? t->mm->place : NULL;
-
-	if (!p || !p->pos_left || keeps_pos(nr))
-		return;
-	answers_proc(t->k, p->fds_age + 1u);
-	p->pos_left = false;
-}
-
 void place_seen(struct task *t, uint64_t ip)
 {
 	int kind = place_kind(t->call.nr);
@@ -486,10 +288,10 @@ void place_seen(struct task *t, uint64_t ip)
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
-		opened(t);
+		place_opened(t);
 	else if (kind >= PLACE_FSTAT ||
 		 (kind == PLACE_AT_ARG && !t->call.path[0] && t->call.args[3] == AT_EMPTY_PATH))
-		fd_seen(t, ip, kind);
+		place_fd_seen(t, ip, kind);
 	else if (kind != PLACE_VALUE)
 		path_seen(t, ip, kind);
 	else if (mm->refs == 1)

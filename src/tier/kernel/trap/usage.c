@@ -115,8 +115,8 @@ static void fill_details(struct proc *p, struct rusage *ret, int64_t ns)
 
 int64_t usage_ns(struct proc *p)
 {
-	if (p->host)
-		return p->past_cpu_ns + cpu_ns(p->host->pid);
+	if (p->state == PROC_LIVE)
+		return p->past_cpu_ns + (p->host ? cpu_ns(p->host->pid) : 0);
 	return ((int64_t)p->own_usage.ru_utime.tv_sec + p->own_usage.ru_stime.tv_sec) * 1000000000 +
 	       ((int64_t)p->own_usage.ru_utime.tv_usec + p->own_usage.ru_stime.tv_usec) * 1000;
 }
@@ -126,12 +126,12 @@ int64_t usage_task_ns(struct task *t)
 	int64_t ns, whole;
 
 	if (!t->host)
-		return 0;
+		return t->past_cpu_ns;
 	whole = cpu_ns(t->host->hp->pid);
 	if (t->proc->task_count == 1)
-		return whole;
+		return t->past_cpu_ns + whole;
 	ns = thread_ns(t);
-	return ns >= 0 ? ns : whole / (int64_t)t->proc->task_count;
+	return t->past_cpu_ns + (ns >= 0 ? ns : whole / (int64_t)t->proc->task_count);
 }
 
 void usage_of(struct proc *p, struct rusage *ret)
@@ -140,7 +140,7 @@ void usage_of(struct proc *p, struct rusage *ret)
 	int64_t now;
 
 	if (!p->host) {
-		*ret = p->own_usage;
+		*ret = p->state == PROC_LIVE ? past : p->own_usage;
 		return;
 	}
 	now = cpu_ns(p->host->pid);

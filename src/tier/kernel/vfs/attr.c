@@ -275,12 +275,11 @@ void file_modified(struct file *f)
 }
 
 /* As relatime does: once a day, or when it is older than the contents. */
-void file_accessed(struct file *f)
+void file_mapped(struct file *f)
 {
 	struct inode *i = f->inode;
 	int64_t now;
 
-	notify_file(f, IN_ACCESS);
 	if ((f->flags & O_NOATIME) || !f->path.mnt ||
 		(f->path.mnt->flags & (MOUNT_READ_ONLY | MOUNT_NO_ATIME)) ||
 		(i->sb && (i->sb->flags & SB_READ_ONLY)) ||
@@ -292,4 +291,10 @@ void file_accessed(struct file *f)
 		i->atime = now;
 		answers_files(f->k);
 	}
+}
+
+void file_accessed(struct file *f)
+{
+	notify_file(f, IN_ACCESS);
+	file_mapped(f);
 }

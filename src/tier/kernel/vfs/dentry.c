@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/dentry.h"
@@ -347,19 +348,31 @@ static void drop_names(struct super *sb)
 	dentry_shrink(v, 0);
 }
 
-/* inotify hears that it is over. */
+static void tell_inode(struct kernel *k, struct inode *i)
+{
+	inode_ref(i);
+	if (i->watches)
+		k->notify->unmount(i);
+	if (i->marks)
+		fan_inode_gone(i);
+	inode_unref(i);
+}
+
+/* inotify hears that it is over, and marks end. */
 static void tell_watches(struct super *sb)
 {
 	struct kernel *k = sb->k;
 
-	if (!k->notify)
+	if (sb->marks)
+		fan_super_gone(sb);
+	if (!k->notify && !k->fan)
 		return;
 	for (unsigned b = 0; b < DENTRY_BUCKETS; b++)
 		for (struct dentry *d = k->vfs->buckets[b]; d; d = d->hash_next)
-			if (d->sb == sb && d->inode && d->inode->watches)
-				k->notify->unmount(d->inode);
-	if (sb->root && sb->root->inode && sb->root->inode->watches)
-		k->notify->unmount(sb->root->inode);
+			if (d->sb == sb && d->inode)
+				tell_inode(k, d->inode);
+	if (sb->root && sb->root->inode)
+		tell_inode(k, sb->root->inode);
 }
 
 void super_unref(struct super *sb)
@@ -452,6 +465,8 @@ void mount_unref(struct mount *m)
 	v = m->sb->k->vfs;
 	m->refs = 1;
 	mount_detach(m); /* what was mounted in a tree that nobody has any more */
+	if (m->marks)
+		fan_mount_gone(m);
 	for (at = &v->mounts; *at && *at != m; at = &(*at)->next)
 		;
 	if (*at) {

@@ -68,6 +68,7 @@ struct super {
 	struct dentry *root; /* a reference */
 	uint64_t last_ino;
 	void *priv;
+	struct fan_mark *marks; /* io/fanotify.c */
 	struct super *next;
 };
 
@@ -95,13 +96,21 @@ struct mount {
 	bool expiring;   /* umount2(MNT_EXPIRE) came once, and nobody since */
 	unsigned writers; /* files that are open for writing */
 	struct super *sb;
-	struct dentry *root;   /* a reference */
-	struct mount *parent;  /* NULL: the root mount, or not in the tree */
-	struct dentry *point;  /* in the parent; a reference */
-	struct mount *next;    /* all, oldest first */
-	char *source;          /* for /proc/mounts */
-	struct mount *copy_of; /* while a tree of mounts is copied */
+	struct dentry *root;    /* a reference */
+	struct mount *parent;   /* NULL: the root mount, or not in the tree */
+	struct dentry *point;   /* in the parent; a reference */
+	struct mount *next;     /* all, oldest first */
+	char *source;           /* for /proc/mounts */
+	struct fan_mark *marks; /* io/fanotify.c */
+	struct mount *copy_of;  /* while a tree of mounts is copied */
 };
+
+/* Its number that no other mount ever has; all are above MOUNT_ID_UNIQUE. */
+#define MOUNT_ID_UNIQUE (1ULL << 31)
+static inline uint64_t mount_unique(const struct mount *m)
+{
+	return MOUNT_ID_UNIQUE + m->id;
+}
 
 /* State of vfs/ in one kernel. */
 enum { DENTRY_BUCKETS = 8192 };

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -169,13 +171,31 @@ int fd_install_at(struct task *t, struct file *f, bool cloexec, int fd)
 	return fd;
 }
 
+/*
+ * The host's copy goes with the guest's. Where other threads make calls as well, not by a close
+ * that the host is let do: it comes later, when the number may be another file's, with a copy.
+ */
+static void close_mirror(struct task *t, int fd)
+{
+	int null;
+
+	if (t->files->refs == 1) {
+		t->call.go_native = true;
+		return;
+	}
+	null = t->host ? copy_fd(STDIN_FILENO) : -1; /* ours leads nowhere: first.c */
+	if (null < 0)
+		return; /* it stays until something else is mapped by that number */
+	t->call.map_fd = null + 1;
+	t->call.map_at = fd;
+}
+
 int fd_close(struct task *t, int fd)
 {
 	if (!fd_get_path(t, fd))
 		return -EBADF;
-	/* The host's copy goes with it. */
 	if (t->files->slots[fd].mirror && t->call.nr == SYS_close)
-		t->call.go_native = true;
+		close_mirror(t, fd);
 	close_slot(t, t->files, (unsigned)fd);
 	return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/io/epoll.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -120,6 +121,11 @@ long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 
 	if (!f->ops->read)
 		return -EINVAL;
+	if (t->k->fan && f->path.dentry && !f->quiet) {
+		n = fan_ask(t, f->path, FAN_W_ACCESS_PERM);
+		if (n < 0)
+			return n;
+	}
 	io->may_wait = true;
 	n = f->ops->read(f, io, pos);
 	if (n != -EAGAIN || (f->flags & O_NONBLOCK))

@@ -77,6 +77,7 @@ struct file {
 	int64_t pos;
 	bool counted;        /* in inode.opens; a writable one in path.mnt->writers too */
 	bool created;        /* by the open that made it: F_CREATED_QUERY */
+	bool quiet;          /* nobody is told what is done with it: fanotify's own */
 	struct path path;    /* references; dentry NULL for pipes, sockets and the like */
 	struct inode *inode; /* reference; never NULL (anonymous ones have anon inodes) */
 	struct cred *cred;

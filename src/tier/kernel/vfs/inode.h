@@ -15,6 +15,7 @@ struct task;
 struct file;
 struct kernel;
 struct walk;
+struct fan_mark;
 struct inode;
 struct dentry;
 struct mount;
@@ -107,11 +108,12 @@ struct inode {
 	int32_t writers;             /* open for writing; below 0: images that run (-ETXTBSY) */
 	void *priv;
 	/* Corners of other areas that hang on an inode; NULL until used. */
-	void *locks;   /* fcntl and flock: sock/, fs/ */
-	void *leases;  /* vfs/lease.c */
-	void *watches; /* inotify: sock/, fs/ */
-	void *fifo;    /* the pipe of a named FIFO: sock/, fs/ */
-	void *sock;    /* the bound unix socket: sock/, fs/ */
+	void *locks;            /* fcntl and flock: sock/, fs/ */
+	void *leases;           /* vfs/lease.c */
+	void *watches;          /* inotify: io/inotify.c */
+	struct fan_mark *marks; /* fanotify: io/fanotify.c */
+	void *fifo;             /* the pipe of a named FIFO: sock/, fs/ */
+	void *sock;             /* the bound unix socket: sock/, fs/ */
 	struct inode *hash_next;
 };
 

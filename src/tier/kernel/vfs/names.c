@@ -63,10 +63,10 @@ static int finish(struct step *s, struct dentry *d, int r)
 	return r;
 }
 
-static int made(struct step *s, struct dentry *d, uint32_t mask, int r)
+static int made(struct step *s, struct dentry *d, int r)
 {
 	if (r == 0)
-		notify_name(s->task->k, s->at.dentry->inode, IN_CREATE | mask, 0, d->name);
+		notify_name(s->task->k, s->at.dentry->inode, d->inode, IN_CREATE, d->name);
 	return r;
 }
 
@@ -82,7 +82,7 @@ int vfs_mkdir(struct task *t, int dirfd, const char *path, uint32_t mode)
 		mode = S_IFDIR | (mode & 01777 & ~t->fs->umask);
 		r = dir->ops->mkdir ? dir->ops->mkdir(dir, d, t, mode) : -EPERM;
 	}
-	return finish(&s, d, made(&s, d, IN_ISDIR, r));
+	return finish(&s, d, made(&s, d, r));
 }
 
 int vfs_mknod(
@@ -122,7 +122,7 @@ int vfs_mknod(
 	}
 	if (r == 0 && ret)
 		*ret = path_ref((struct path){ s.at.mnt, d });
-	return finish(&s, d, made(&s, d, 0, r));
+	return finish(&s, d, made(&s, d, r));
 }
 
 int vfs_symlink(struct task *t, const char *target, int dirfd, const char *path)
@@ -139,7 +139,7 @@ int vfs_symlink(struct task *t, const char *target, int dirfd, const char *path)
 
 		r = dir->ops->symlink ? dir->ops->symlink(dir, d, t, target) : -EPERM;
 	}
-	return finish(&s, d, made(&s, d, 0, r));
+	return finish(&s, d, made(&s, d, r));
 }
 
 /* fs.protected_hardlinks: a name for another's file only for who could write to it anyway. */
@@ -181,7 +181,7 @@ int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 	}
 	if (r == 0)
 		notify_inode(t->k, i, IN_ATTRIB);
-	return finish(&s, d, made(&s, d, 0, r));
+	return finish(&s, d, made(&s, d, r));
 }
 
 /* The existing name at the end of @path, for removal. */
@@ -197,12 +197,12 @@ static int begin_old(
 	return 0;
 }
 
-static void removed(struct step *s, struct inode *i, const char *name, uint32_t mask)
+static void removed(struct step *s, struct inode *i, const char *name)
 {
 	struct kernel *k = s->task->k;
 
-	notify_name(k, s->at.dentry->inode, IN_DELETE | mask, 0, name);
-	if (!mask)
+	notify_name(k, s->at.dentry->inode, i, IN_DELETE, name);
+	if (!S_ISDIR(i->mode))
 		notify_inode(k, i, IN_ATTRIB); /* one name less */
 }
 
@@ -227,7 +227,7 @@ int vfs_rmdir(struct task *t, int dirfd, const char *path)
 
 		r = dir->ops->rmdir ? dir->ops->rmdir(dir, d) : -EPERM;
 		if (r == 0)
-			removed(&s, i, s.name, IN_ISDIR);
+			removed(&s, i, s.name);
 		inode_unref(i);
 	}
 	return finish(&s, d, r);
@@ -256,7 +256,7 @@ int vfs_unlink(struct task *t, int dirfd, const char *path)
 
 		r = dir->ops->unlink ? dir->ops->unlink(dir, d) : -EPERM;
 		if (r == 0)
-			removed(&s, i, s.name, 0);
+			removed(&s, i, s.name);
 		inode_unref(i);
 	}
 	return finish(&s, d, r);
@@ -303,33 +303,17 @@ static int check_move(struct task *t, struct move *m)
 	return r;
 }
 
-static void tell_half(struct kernel *k, struct inode *dir, struct inode *i, const char *name,
-	uint32_t mask, uint32_t cookie)
-{
-	notify_name(k, dir, mask | (S_ISDIR(i->mode) ? IN_ISDIR : 0), cookie, name);
-}
-
 static void tell_moved(struct move *m, struct inode *i, struct inode *over, const char *was)
 {
 	struct kernel *k = m->from.task->k;
-	struct inode *from = m->from.at.dentry->inode, *to = m->to.at.dentry->inode;
-	uint32_t cookie = ++k->vfs->rename_cookie;
+	struct notify_end from = { m->from.at.dentry->inode, was };
+	struct notify_end to = { m->to.at.dentry->inode, m->to.name };
 
-	tell_half(k, from, i, was, IN_MOVED_FROM, cookie);
-	tell_half(k, to, i, m->to.name, IN_MOVED_TO, cookie);
-	if (from == to)
-		tell_half(k, from, i, was, NOTIFY_RENAMED, cookie);
-	notify_inode(k, i, IN_MOVE_SELF);
-	if (!over)
-		return;
-	if (m->flags & RENAME_EXCHANGE) {
-		cookie = ++k->vfs->rename_cookie;
-		tell_half(k, to, over, m->to.name, IN_MOVED_FROM, cookie);
-		tell_half(k, from, over, was, IN_MOVED_TO, cookie);
-		notify_inode(k, over, IN_MOVE_SELF);
-	} else {
+	notify_move(k, i, from, to);
+	if (over && (m->flags & RENAME_EXCHANGE))
+		notify_move(k, over, to, from);
+	else if (over)
 		notify_inode(k, over, IN_ATTRIB);
-	}
 }
 
 static int move_names(struct task *t, struct move *m)

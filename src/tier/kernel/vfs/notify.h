@@ -7,10 +7,11 @@
 #include "tier/kernel/vfs/inode.h"
 
 /*
- * What inotify hears. vfs/ calls these at every change; the inotify files hang their watches on
- * inode->watches and answer through the table, so that vfs/ does not know them. Without a table
- * (kernel.notify NULL) nothing happens, and without watches on the inode or its parent the calls
- * cost two loads.
+ * What inotify, F_NOTIFY and fanotify hear. vfs/ calls these at every change. inotify's watches
+ * hang on inode->watches and are told through the table, so that vfs/ does not know them;
+ * fanotify's marks hang on inodes, mounts and file systems (io/fanotify.h). Without a table
+ * (kernel.notify NULL) and without groups (kernel.fan NULL) nothing happens, and without watches on
+ * the inode or its parent the calls cost two loads.
  */
 struct dentry;
 struct file;
@@ -32,14 +33,32 @@ struct notify_ops {
 	void (*unmount)(struct inode *i);
 };
 
-/* @d itself changed (IN_ATTRIB, IN_MODIFY, IN_OPEN, ...): told to its inode and its parent's. */
+/* A change as fanotify hears it, all of it at once; everything is borrowed. */
+struct notify {
+	uint32_t mask;        /* FAN_W_* */
+	struct inode *inode;  /* what it is about */
+	struct inode *dir;    /* where that has a name; NULL: not known */
+	const char *name;     /* there */
+	struct inode *to_dir; /* FAN_W_RENAME: the new place */
+	const char *to_name;
+	struct path path; /* by which it was used; dentry NULL: by none */
+};
+
+/* @d itself changed (IN_ATTRIB, IN_MODIFY, ...): told to its inode and its parent's. */
 void notify_dentry(struct kernel *k, struct dentry *d, uint32_t mask);
+/* Used through an open file: IN_OPEN, IN_ACCESS, IN_MODIFY, IN_CLOSE_*. */
 void notify_file(struct file *f, uint32_t mask);
-/* A name in @dir: IN_CREATE, IN_DELETE, IN_MOVED_*. */
+/* @i has or had @name in @dir: IN_CREATE, IN_DELETE. */
 void notify_name(
-	struct kernel *k, struct inode *dir, uint32_t mask, uint32_t cookie, const char *name);
-/* About the inode alone: IN_MOVE_SELF, IN_ATTRIB of a link count; IN_DELETE_SELF once the last name
- * is gone and nobody has it open (then the watch ends, with IN_IGNORED). */
+	struct kernel *k, struct inode *dir, struct inode *i, uint32_t mask, const char *name);
+struct notify_end {
+	struct inode *dir;
+	const char *name;
+};
+/* @i has another name: both halves of IN_MOVE, and IN_MOVE_SELF. */
+void notify_move(struct kernel *k, struct inode *i, struct notify_end from, struct notify_end to);
+/* About the inode alone: IN_ATTRIB of a link count; IN_DELETE_SELF once the last name is gone and
+ * nobody has it open (then watches and marks end). */
 void notify_inode(struct kernel *k, struct inode *i, uint32_t mask);
 
 #endif

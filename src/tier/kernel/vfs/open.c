@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
@@ -94,14 +95,34 @@ static int truncate_now(struct file *f, struct task *t)
 	return i->ops->setattr(i, &attr);
 }
 
-int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, struct file **ret)
+enum how { OPEN_FOUND, OPEN_CREATED, OPEN_EXEC, OPEN_QUIET };
+
+/* May it be opened now, against rights, leases and those who want to be asked? */
+static int may_open(struct task *t, struct path p, unsigned flags, enum how how)
 {
 	struct inode *i = p.dentry->inode;
-	struct file *f;
-	int r = created || (flags & O_PATH) ? 0 : check(t, p, flags);
+	bool looked = how == OPEN_FOUND || how == OPEN_QUIET;
+	int r = looked ? check(t, p, flags) : 0;
 
-	if (r == 0 && i->leases && !created && !(flags & O_PATH))
+	if (r == 0 && how == OPEN_FOUND && i->leases)
 		r = (int)lease_break(t, i, wanted(flags) & W_OK, !(flags & O_NONBLOCK));
+	if (r < 0 || !t->k->fan)
+		return r;
+	/* Not for a new file: the call would come back to find it there. */
+	if (how == OPEN_EXEC)
+		r = (int)fan_ask(t, p, FAN_W_EXEC_PERM);
+	if (r == 0 && (how == OPEN_EXEC || how == OPEN_FOUND))
+		r = (int)fan_ask(t, p, FAN_W_OPEN_PERM);
+	return r;
+}
+
+static int open_path(struct task *t, struct path p, unsigned flags, enum how how, struct file **ret)
+{
+	struct inode *i = p.dentry->inode;
+	bool created = how == OPEN_CREATED || how == OPEN_EXEC;
+	struct file *f;
+	int r = flags & O_PATH ? 0 : may_open(t, p, flags, how);
+
 	if (r < 0)
 		return r;
 	f = file_create(t->k, &path_only_ops, (flags & (KEPT_FLAGS | O_NOCTTY)) | GUEST_O_LARGEFILE,
@@ -112,6 +133,7 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 	}
 	f->path = path_ref(p);
 	f->cred = cred_ref(t->cred);
+	f->quiet = how == OPEN_QUIET;
 	if (flags & O_PATH) {
 		f->flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW;
 		*ret = f;
@@ -126,15 +148,25 @@ int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, s
 		return r;
 	}
 	f->counted = true;
-	f->created = created;
+	f->created = how == OPEN_CREATED;
 	i->opens++;
 	i->write_opens += file_writable(f);
 	p.mnt->writers += file_writable(f);
-	notify_file(f, IN_OPEN);
+	notify_file(f, how == OPEN_EXEC ? IN_OPEN | FAN_W_OPEN_EXEC : IN_OPEN);
 	if ((flags & O_TRUNC) && !created)
-		notify_file(f, IN_MODIFY);
+		notify_dentry(t->k, p.dentry, IN_MODIFY);
 	*ret = f;
 	return 0;
+}
+
+int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, struct file **ret)
+{
+	return open_path(t, p, flags, created ? OPEN_CREATED : OPEN_FOUND, ret);
+}
+
+int vfs_open_quiet(struct task *t, struct path p, unsigned flags, struct file **ret)
+{
+	return open_path(t, p, flags, OPEN_QUIET, ret);
 }
 
 static int create_in(struct step *s, struct dentry *d, const struct open_how_guest *how)
@@ -149,7 +181,7 @@ static int create_in(struct step *s, struct dentry *d, const struct open_how_gue
 	r = dir->ops->create(
 		dir, d, s->task, mode_for(s->task, dir, S_IFREG | (how->mode & 07777)));
 	if (r == 0)
-		notify_name(s->task->k, dir, IN_CREATE, 0, d->name);
+		notify_name(s->task->k, dir, d->inode, IN_CREATE, d->name);
 	return r;
 }
 
@@ -306,7 +338,7 @@ int vfs_open_exec(struct task *t, int dirfd, const char *path, unsigned at_flags
 	if (r == 0 && p.dentry->inode->writers > 0)
 		r = -ETXTBSY;
 	if (r == 0)
-		r = vfs_open_path(t, p, O_RDONLY | O_CLOEXEC, true, ret);
+		r = open_path(t, p, O_RDONLY | O_CLOEXEC, OPEN_EXEC, ret);
 	if (r == 0) {
 		/* While the image runs nobody opens it to write; file_unref() takes this back. */
 		(*ret)->flags |= FILE_RUNS;

@@ -41,6 +41,7 @@ void inode_drop_setid(struct task *t, struct inode *i);
 /* A write happened: mtime, ctime, IN_MODIFY. */
 void file_modified(struct file *f);
 void file_accessed(struct file *f);
+void file_mapped(struct file *f); /* its time as well, but who watches hears nothing */
 
 struct open_how_guest {
 	unsigned flags;
@@ -51,6 +52,8 @@ int vfs_open_how(struct task *t, int dirfd, const char *path, const struct open_
 	struct file **ret);
 /* An open file of what is already found; takes nothing. @created: no permission check. */
 int vfs_open_path(struct task *t, struct path p, unsigned flags, bool created, struct file **ret);
+/* The same, checked, for a descriptor that tells and asks nobody: fanotify's own. */
+int vfs_open_quiet(struct task *t, struct path p, unsigned flags, struct file **ret);
 extern const struct file_ops path_only_ops; /* O_PATH */
 /* A path for a file without one (pipe, socket): a dentry of its own on a mount that is nowhere. */
 int anon_path(struct kernel *k, struct inode *i, const char *name, struct path *ret);

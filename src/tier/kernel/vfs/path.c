@@ -465,3 +465,11 @@ ssize_t path_show(struct path p, struct path root, char *buf, size_t cap)
 	buf[head + len + tail] = '\0';
 	return (ssize_t)(head + len + tail);
 }
+
+ssize_t mount_root_show(const struct mount *m, char *buf, size_t cap)
+{
+	struct mount whole = { .sb = m->sb, .root = m->sb->root };
+
+	return path_show(
+		(struct path){ &whole, m->root }, (struct path){ &whole, whole.root }, buf, cap);
+}

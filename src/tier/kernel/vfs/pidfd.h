@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct buf;
+struct file;
 struct task;
 struct proc;
 struct file_ops;
@@ -17,6 +19,10 @@ int pidfd_install(struct task *t, struct proc *p, unsigned flags);
 int32_t pidfd_pid(struct task *t, int fd);
 /* The same; a directory /proc/PID serves as well. */
 int32_t pidfd_signal_pid(struct task *t, int fd);
+/* @p has been waited for, and its number is free: its descriptors keep how it ended. */
+void pidfds_reaped(struct proc *p);
+/* Lines of /proc/PID/fdinfo; nothing when @f is another kind of file. */
+void pidfd_show_who(struct file *f, struct buf *out);
 bool pidfd_is_nonblocking(struct task *t, int fd);
 
 #endif

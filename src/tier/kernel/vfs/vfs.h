@@ -29,6 +29,9 @@ void path_unref(struct path p);
  * " (deleted)" is appended when it is. */
 ssize_t path_show(struct path p, struct path root, char *buf, size_t cap);
 
+/* Where in its file system @m begins, in the same way. */
+ssize_t mount_root_show(const struct mount *m, char *buf, size_t cap);
+
 enum {
 	LOOKUP_FOLLOW = 1,
 	LOOKUP_PARENT = 2,

@@ -297,6 +297,13 @@ static void some_locks(void)
 	OK(fcntl, FD_LEASE, F_SETLEASE, F_RDLCK);
 }
 
+static void touch(const char *path)
+{
+	long fd = CALL(open, text(path), O_RDONLY);
+
+	OK(close, (uint64_t)fd);
+}
+
 static void some_watches(void)
 {
 	struct {
@@ -306,6 +313,14 @@ static void some_watches(void)
 	static const int watched[] = { FD_PIPE_R, FD_EVENT, FD_TIMER, FD_SIGNAL, FD_UNIX_B,
 		FD_TCP_LISTEN };
 
+	at(CALL(fanotify_init, 2 | 4 /* nonblock, content */, O_RDONLY), FD_FANOTIFY);
+	OK(fanotify_mark, FD_FANOTIFY, 1 | 0x10 /* add, mount */, 0x10020, (uint64_t)AT_FDCWD,
+		text("/tmp"));
+	at(CALL(fanotify_init, 2 | 0xe00, O_RDONLY), FD_FANOTIFY_FID);
+	OK(fanotify_mark, FD_FANOTIFY_FID, 1 | 0x100, 0x40000100, (uint64_t)AT_FDCWD, text("/tmp"));
+	OK(fanotify_mark, FD_FANOTIFY_FID, 1, 0x20, (uint64_t)AT_FDCWD, text("/below"));
+	touch("/tmp/leased");
+	touch("/below");
 	at(CALL(inotify_init1, 0), FD_INOTIFY);
 	must(CALL(inotify_add_watch, FD_INOTIFY, text("/tmp"), IN_CREATE | IN_DELETE) == 1);
 	must(CALL(inotify_add_watch, FD_INOTIFY, text("/below"), IN_OPEN) == 2);

@@ -17,6 +17,7 @@
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/epoll.h"
 #include "tier/kernel/io/event.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/io/pipe.h"
 #include "tier/kernel/ipc/ipc.h"
@@ -109,6 +110,7 @@ static void owner_walk(struct file *f, struct walk *w)
 	walk_i32(w, "owner_pid", &f->owner_pid);
 	walk_i32(w, "owner_sig", &f->owner_sig);
 	walk_i32(w, "owner_fd", &f->owner_fd);
+	walk_bool(w, "quiet", &f->quiet);
 	walk_u32(w, "owner_uid", &f->owner_uid);
 	walk_u32(w, "owner_euid", &f->owner_euid);
 	if (f->owner_sig < 0 || f->owner_sig > GSIG_MAX) {

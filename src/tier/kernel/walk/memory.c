@@ -15,8 +15,10 @@
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/sys/aio.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
+#include "tier/kernel/walk/hostmem.h"
 #include "tier/kernel/walk/memory.h"
 
 static void drop_mm(void *p)
@@ -59,85 +61,108 @@ static void fields_walk(struct mm *mm, struct walk *w)
 	}
 }
 
-/* Saving: one region after the other, wherever they come from. */
+/* Saving: which regions there are, then what is in them. */
 
 struct saver {
 	struct mm *mm;
 	struct walk *w;
-	bool contents; /* the second time */
+	struct hostmem host;
 };
 
-static void page_save(struct saver *s, uint64_t at)
+static int page_save(void *arg, uint64_t at, uint8_t *page)
 {
 	static const uint8_t zero[IMAGE_PAGE];
-	uint8_t page[IMAGE_PAGE];
-	ssize_t n = s->mm->ops->read(s->mm, page, at, sizeof(page));
+	struct saver *s = arg;
 
-	/* What a file that became shorter has left there nobody can read. */
-	if (n < (ssize_t)sizeof(page) || memcmp(page, zero, sizeof(page)) == 0)
-		return;
+	place_clean(s->mm, at, page);
+	if (memcmp(page, zero, sizeof(zero)) == 0)
+		return 0;
 	walk_u64(s->w, "at", &at);
-	walk_bytes(s->w, "page", page, sizeof(page));
+	walk_bytes(s->w, "page", page, IMAGE_PAGE);
+	return s->w->err;
 }
 
-static int region_save(void *arg, const struct proc_range *r)
+static int region_save(struct saver *s, uint64_t from, uint64_t to, uint32_t flags)
 {
-	struct saver *s = arg;
-	uint64_t from = r->from, to = r->to;
-	uint32_t flags = (r->readable ? REGION_READ : 0u) | (r->writable ? REGION_WRITE : 0u) |
-			 (r->executable ? REGION_EXEC : 0u) | (r->shared ? REGION_SHARED : 0u);
-
-	if (s->contents) {
-		for (uint64_t at = from; r->readable && at < to && !s->w->err; at += IMAGE_PAGE)
-			page_save(s, at);
-		return s->w->err;
-	}
 	walk_u64(s->w, "from", &from);
 	walk_u64(s->w, "to", &to);
 	walk_u32(s->w, "flags", &flags);
 	return s->w->err;
 }
 
-static int each_region(struct kernel *k, struct saver *s)
+static int host_region(void *arg, const struct proc_range *r)
 {
-	struct mm *mm = s->mm;
-	int r = 0;
+	return region_save(arg, r->from, r->to,
+		(r->readable ? REGION_READ : 0u) | (r->writable ? REGION_WRITE : 0u) |
+			(r->executable ? REGION_EXEC : 0u) | (r->shared ? REGION_SHARED : 0u) |
+			(r->time ? REGION_TIME : 0u));
+}
 
-	if (mm->image) {
-		for (uint32_t i = 0; i < mm->image->region_count && r == 0; i++) {
-			const struct mm_region *at = &mm->image->regions[i];
-			struct proc_range one = { at->from, at->to, at->flags & REGION_READ,
-				at->flags & REGION_WRITE, false, at->flags & REGION_EXEC,
-				at->flags & REGION_SHARED };
+static int host_pages(void *arg, const struct proc_range *r)
+{
+	struct saver *s = arg;
 
-			r = region_save(s, &one);
-		}
-		return r;
-	}
-	if (mm->fake_base)
-		return region_save(s, &(struct proc_range){ .from = mm->fake_start,
-					      .to = mm->fake_start + mm->fake_len,
-					      .readable = true,
-					      .writable = true });
+	return hostmem_each(&s->host, r, page_save, s);
+}
+
+/* Who is in it; NULL: nobody is any more. */
+static struct task *task_of(struct kernel *k, const struct mm *mm)
+{
 	for (struct proc *p = k->procs; p; p = p->next)
 		for (struct task *t = p->tasks; t; t = t->next)
-			if (t->mm == mm)
-				return proc_host_each(t, region_save, s);
-	return 0;
+			if (t->mm == mm && t->state != TASK_DEAD)
+				return t;
+	return NULL;
+}
+
+static int regions_save(struct kernel *k, struct saver *s)
+{
+	const struct mm_image *image = s->mm->image;
+	struct task *t = task_of(k, s->mm);
+	int r = 0;
+
+	if (s->mm->fake_base)
+		return region_save(s, s->mm->fake_start, s->mm->fake_start + s->mm->fake_len,
+			REGION_READ | REGION_WRITE);
+	for (uint32_t i = 0; image && i < image->region_count && r == 0; i++)
+		r = region_save(
+			s, image->regions[i].from, image->regions[i].to, image->regions[i].flags);
+	return image || !t ? r : proc_host_each_used(t, host_region, s);
+}
+
+static int pages_save(struct kernel *k, struct saver *s)
+{
+	const struct mm_image *image = s->mm->image;
+	struct task *t = task_of(k, s->mm);
+	int r = 0;
+
+	for (uint64_t at = 0; at < s->mm->fake_len && r == 0; at += IMAGE_PAGE)
+		r = page_save(s, s->mm->fake_start + at, s->mm->fake_base + at);
+	for (uint32_t i = 0; image && i < image->page_count && r == 0; i++)
+		r = page_save(s, image->pages[i].at, image->pages[i].bytes);
+	if (image || s->mm->fake_base || !t)
+		return r;
+	r = hostmem_open(&s->host, k, s->mm->host_pid);
+	if (r == 0) {
+		r = proc_host_each_used(t, host_pages, s);
+		hostmem_close(&s->host);
+	}
+	return r;
 }
 
 static void image_save(struct kernel *k, struct mm *mm, struct walk *w)
 {
 	struct saver s = { .mm = mm, .w = w };
 	uint64_t end = UINT64_MAX;
+	int r = regions_save(k, &s);
 
-	/* Which there are, then what is in them: each list ends with a number that no address is.
-	 */
-	walk_fail(w, each_region(k, &s));
+	/* Each list ends with a number that no address is. */
 	walk_u64(w, "from", &end);
-	s.contents = true;
-	walk_fail(w, each_region(k, &s));
+	if (r == 0)
+		r = pages_save(k, &s);
 	walk_u64(w, "at", &end);
+	/* It is dead, and we have not heard of it; or there is nothing in it yet. */
+	walk_fail(w, r == -ESRCH || r == -ENOENT ? -EBUSY : r);
 }
 
 static void image_load(struct mm_image *image, struct walk *w)

@@ -264,6 +264,14 @@ static void events_are_there(void)
 	/* A new one comes, too. */
 	OK(mkdir, text("/tmp/event2"), 0700);
 	assert_true(CALL(read, FD_INOTIFY, out.v, 1000) > 0);
+	/* What two of fanotify's descriptors had to say, and have to say now. */
+	assert_true(CALL(read, FD_FANOTIFY, out.v, 1000) >= 24);
+	assert_int_equal(((uint64_t *)fake_ptr(g, out))[1], 0x20);
+	assert_true(CALL(read, FD_FANOTIFY_FID, out.v, 1000) > 60);
+	assert_int_equal(((uint64_t *)fake_ptr(g, out))[1], 0x20);
+	OK(mkdir, text("/tmp/event3"), 0700);
+	assert_int_equal(CALL(read, FD_FANOTIFY_FID, out.v, 1000), 68);
+	assert_string_equal((char *)fake_ptr(g, out) + 60, "event3");
 	OK(kill, 1, SIGUSR1);
 }
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tier/kernel/fs/loop.h"
+#include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
@@ -75,6 +76,14 @@ static void add_name(struct finder *f, struct dentry *d)
 			add_inode(f, d->inode);
 }
 
+static void add_used_name(void *arg, struct dentry *d)
+{
+	struct finder *f = arg;
+
+	add_name(f, d);
+	add_inode(f, d->inode);
+}
+
 static void add_file(void *arg, struct file *file)
 {
 	struct finder *f = arg;
@@ -85,11 +94,11 @@ static void add_file(void *arg, struct file *file)
 	if (file_is_lost(file))
 		return; /* nothing but its number comes along */
 	add_inode(f, file->inode);
-	add_name(f, file->path.dentry);
 	if (file->path.dentry)
-		add_inode(f, file->path.dentry->inode);
+		add_used_name(f, file->path.dentry);
 	add_cred(f, file->cred);
 	inotify_each(file, add_inode, f);
+	fanotify_each(file, add_inode, add_used_name, f);
 }
 
 static void add_table(struct finder *f, struct files *fs)

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/trap/place_fd.c - what is known of open files in place, and what is lent.
+ *
+ * Owns:  the guest's struct place_fd, and the bytes of files beside them.
+ * Rules: under the kernel lock. Only what the host gave read-only is lent, to a process that has
+ *        its memory and its descriptors for itself: then nobody sees when it reads or closes. What
+ *        it says that it did is done before anything else that it asks for.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "tier/kernel/fs/listing.h"
+#include "tier/kernel/fs/tree.h"
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/sys/stat.h"
+#include "tier/kernel/trap/answers.h"
+#include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/place_impl.h"
+#include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/vfs.h"
+
+enum { HOT_FD = 2 };
+enum { TEXT_WHOLE = 16 << 10, TEXT_HEAD = 1 << 10, TEXT_ALIGN = 64 };
+
+static uint64_t entry_at(unsigned fd)
+{
+	return PLACE_FDS_AT + fd * sizeof(struct place_fd);
+}
+
+static bool asks(const struct place *p, int kind)
+{
+	return p->asks >> kind & 1;
+}
+
+/* Would nobody notice that it is read or closed a little later? */
+static bool can_lend(struct task *t, const struct file *f)
+{
+	return f->refs == 1 && !file_writable(f) && !(f->flags & O_DIRECT) && !f->inode->locks &&
+	       !f->dnotify && !t->k->notify && answers_fixed(t, f->path);
+}
+
+/* The first bytes of @f go to the guest, all of them if they are few. */
+static void leave_text(struct task *t, struct file *f, struct place_fd *e)
+{
+	struct place *p = t->mm->place;
+	int64_t size = f->inode->size;
+	size_t len = size > TEXT_WHOLE ? TEXT_HEAD : (size_t)size;
+	uint8_t *text = answers_text(t->k);
+	bool used = false;
+	ssize_t n;
+
+	for (unsigned i = 0; i < PLACE_FDS; i++)
+		used |= (p->fds_lent >> i & 1) && (p->knows[i] & FD_TEXT);
+	if (!used)
+		p->text_used = 0;
+	if (!text || len > PLACE_TEXT - p->text_used)
+		return;
+	n = len ? file_kread(f, text, len, 0) : 0;
+	if (n < 0 || t->mm->ops->write(t->mm, PLACE_TEXT_AT + p->text_used, text, (size_t)n) != n)
+		return;
+	e->size = size;
+	e->text_at = PLACE_TEXT_AT + p->text_used;
+	e->text_len = (uint32_t)n;
+	e->knows |= FD_TEXT;
+	p->text_used += ((uint32_t)n + TEXT_ALIGN - 1) & ~(uint32_t)(TEXT_ALIGN - 1);
+}
+
+static void lend(struct task *t, struct file *f, struct place_fd *e)
+{
+	struct place *p = t->mm->place;
+
+	if (!can_lend(t, f))
+		return;
+	if (asks(p, PLACE_CLOSE))
+		e->knows |= FD_CLOSE;
+	if (asks(p, PLACE_READ) && S_ISREG(f->inode->mode))
+		leave_text(t, f, e);
+}
+
+/* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
+ * nobody else's. @kept: the call has told what stat says. */
+static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
+{
+	struct file *f = fd_get(t, (int)fd);
+	struct place *p = t->mm->place;
+	struct place_fd e = { 0 };
+	uint16_t bit = (uint16_t)(1u << fd);
+	struct kstat st;
+	size_t len;
+
+	if ((p->fds_lent & bit) || !f || !f->path.dentry ||
+		(f->path.dentry->sb->flags & SB_NO_CACHE) ||
+		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
+		return;
+	if (!p->fds_age)
+		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
+	e.age = t->k->age[p->fds_age];
+	e.age_at = p->fds_age * 8u;
+	if (S_ISREG(f->inode->mode))
+		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
+	e.pos = f->pos;
+	e.pos_age = t->k->age[p->fds_age + 1];
+	e.pos_age_at = e.age_at + 8;
+	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
+		e.stat_age_at = AGE_NEVER * 8;
+		stat_lay(&st, e.stat);
+		e.knows |= FD_STAT;
+	} else if (kept) {
+		e.stat_age_at = AGE_FILES * 8;
+		memcpy(e.stat, answers_kept(t), sizeof(e.stat));
+		e.knows |= FD_STAT;
+	}
+	e.stat_age = t->k->age[e.stat_age_at / 8];
+	if (opened)
+		lend(t, f, &e);
+	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
+	if (!e.knows || t->mm->ops->write(t->mm, entry_at(fd), &e, len) != (ssize_t)len)
+		return;
+	p->fds_left |= bit;
+	p->knows[fd] = e.knows;
+	p->pos_left |= opened;
+	if (e.knows & (FD_TEXT | FD_CLOSE))
+		p->fds_lent |= bit;
+}
+
+/* One more thing is known of a file that is lent. */
+static void tell_more(struct task *t, unsigned fd, uint32_t what)
+{
+	struct place *p = t->mm->place;
+	uint32_t knows = p->knows[fd] | what;
+
+	if (!(p->fds_lent >> fd & 1) || knows == p->knows[fd])
+		return;
+	if (t->mm->ops->write(t->mm, entry_at(fd) + offsetof(struct place_fd, knows), &knows,
+		    sizeof(knows)) == sizeof(knows))
+		p->knows[fd] = knows;
+}
+
+static bool has_own_files(struct task *t)
+{
+	return t->mm->refs == 1 && !t->mm->place_many && t->files->refs == 1;
+}
+
+void place_opened(struct task *t)
+{
+	if (t->mm->place && t->mm->place->asks && has_own_files(t) &&
+		(uint64_t)t->call.ret < PLACE_FDS)
+		leave_fd(t, (unsigned)t->call.ret, true, false);
+}
+
+/* Would the stub have had it? */
+static bool could_have(struct task *t, int kind)
+{
+	const struct call *c = &t->call;
+	uint64_t fd = kind == PLACE_MMAP ? (uint32_t)c->args[4] : c->args[0];
+	struct file *f;
+
+	if (!has_own_files(t) || fd >= PLACE_FDS)
+		return false;
+	switch (kind) {
+	case PLACE_IOCTL:
+		return c->ret == -ENOTTY && (uint32_t)c->args[1] == 0x5401;
+	case PLACE_LSEEK:
+		return c->ret >= 0 && !c->args[1] && (uint32_t)c->args[2] == SEEK_CUR;
+	case PLACE_MMAP:
+		return c->go_native && !(c->args[3] & MAP_ANONYMOUS);
+	case PLACE_READ:
+	case PLACE_DENTS:
+		f = fd_get(t, (int)fd);
+		return c->ret >= 0 && f && f->path.dentry && answers_fixed(t, f->path);
+	default:
+		return c->ret >= 0;
+	}
+}
+
+/* Then the next time it shall. */
+void place_fd_seen(struct task *t, uint64_t ip, int kind)
+{
+	struct call *c = &t->call;
+	unsigned fd = (unsigned)c->args[kind == PLACE_MMAP ? 4 : 0];
+	struct place *p;
+	struct file *f;
+	bool again;
+
+	if (!could_have(t, kind) || place_changed_site(t, ip, true, HOT_FD) < 0)
+		return;
+	p = t->mm->place;
+	p->asks |= 1u << kind;
+	switch (kind) {
+	case PLACE_MMAP:
+		if (t->files->slots[fd].mirror && !t->mm->lock_future)
+			tell_more(t, fd, FD_MAPPED);
+		break;
+	case PLACE_DENTS:
+		f = fd_get(t, (int)fd);
+		if (f->ops == &tree_dir_ops && listing_is_over(f->priv))
+			tell_more(t, fd, FD_END);
+		break;
+	case PLACE_FSTAT:
+	case PLACE_AT_ARG:
+		again = p->stat_age[fd] == t->k->age[AGE_FILES];
+		p->stat_age[fd] = t->k->age[AGE_FILES];
+		if (again || c->fixed)
+			leave_fd(t, fd, false, c->data_len == PLACE_DATA_MAX);
+		break;
+	default:
+		break;
+	}
+}
+
+void place_fds_gone(struct task *t, int fd)
+{
+	struct place *p = t->mm ? t->mm->place : NULL;
+
+	if (!p || !p->fds_left || (fd >= 0 && (fd >= PLACE_FDS || !(p->fds_left >> fd & 1))))
+		return;
+	answers_proc(t->k, p->fds_age);
+	p->fds_left = p->fds_lent = 0;
+}
+
+static void close_lent(struct task *t, unsigned fd)
+{
+	struct place *p = t->mm->place;
+
+	p->fds_left &= (uint16_t) ~(1u << fd);
+	p->fds_lent &= (uint16_t) ~(1u << fd);
+	if (!fd_get_path(t, (int)fd))
+		return;
+	t->files->slots[fd].mirror = 0; /* the stub has seen to the host's copy */
+	fd_close(t, (int)fd);
+}
+
+void place_sync(struct task *t)
+{
+	struct place *p = t->mm ? t->mm->place : NULL;
+	struct place_fd now[PLACE_FDS];
+	unsigned first, count;
+	struct file *f;
+	ssize_t len;
+
+	if (!p || !p->fds_lent || !t->files || t->files->refs != 1)
+		return;
+	first = (unsigned)__builtin_ctz(p->fds_lent);
+	count = 32 - (unsigned)__builtin_clz(p->fds_lent) - first;
+	/* Up to where the last one's stat begins. */
+	len = (ssize_t)((count - 1) * sizeof(now[0]) + offsetof(struct place_fd, stat));
+	if (t->mm->ops->read(t->mm, now, entry_at(first), (size_t)len) != len)
+		return;
+	for (unsigned i = 0; i < count; i++) {
+		if (!(p->fds_lent >> (first + i) & 1))
+			continue;
+		f = fd_get_path(t, (int)(first + i));
+		if (now[i].closed)
+			close_lent(t, first + i);
+		else if (f && (p->knows[first + i] & FD_TEXT) && now[i].pos >= 0)
+			f->pos = now[i].pos;
+	}
+}
+
+void place_take_back(struct task *t)
+{
+	struct place *p = t->mm ? t->mm->place : NULL;
+
+	place_sync(t);
+	if (!p || !p->pos_left)
+		return;
+	answers_proc(t->k, p->fds_age + 1u);
+	p->pos_left = false;
+	p->fds_lent = 0;
+}
+
+/* What moves no position but that of a file which is not lent. */
+static bool keeps_pos(int64_t nr)
+{
+	switch (nr) {
+	case SYS_open:
+	case SYS_close:
+	case SYS_stat:
+	case SYS_fstat:
+	case SYS_lstat:
+	case SYS_mmap:
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_ioctl:
+	case SYS_pread64:
+	case SYS_access:
+	case SYS_getpid:
+	case SYS_getuid:
+	case SYS_getgid:
+	case SYS_geteuid:
+	case SYS_getegid:
+	case SYS_readlink:
+	case SYS_gettid:
+	case SYS_getdents64:
+	case SYS_openat:
+	case SYS_newfstatat:
+	case SYS_prlimit64:
+	case SYS_getrandom:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void place_call(struct task *t, int64_t nr)
+{
+	if (keeps_pos(nr))
+		place_sync(t);
+	else
+		place_take_back(t);
+}
