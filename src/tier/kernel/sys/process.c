@@ -377,7 +377,8 @@ static bool child_news(struct proc *p, const struct wait_req *q, struct news *n,
 			continue;
 		*ret_any = true;
 		*n = (struct news){ .id = c->pid, .uid = c->tasks->cred->uid, .child = c };
-		if (c->state == PROC_ZOMBIE && (q->options & WEXITED)) {
+		if (c->state == PROC_ZOMBIE && (q->options & WEXITED) &&
+			!trace_is_before(p, c->pid)) {
 			n->status = c->wait_status;
 			return true;
 		}

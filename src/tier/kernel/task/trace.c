@@ -427,6 +427,7 @@ static void record_end(struct task *t, int status)
 	struct trace *tr = t->trace;
 
 	t->trace = NULL;
+	tr->pid = t->proc->pid;
 	tr->stopped = false;
 	tr->news = true;
 	tr->code = status;
@@ -493,6 +494,14 @@ void trace_seen(struct trace *tr)
 		return;
 	unlink_trace(tr);
 	free(tr);
+}
+
+bool trace_is_before(const struct proc *p, int32_t pid)
+{
+	for (const struct trace *tr = p->tracees; tr; tr = tr->next)
+		if (!tr->task && tr->pid == pid && tr->tid != pid)
+			return true;
+	return false;
 }
 
 bool trace_keeps_rights(const struct task *t)

@@ -25,7 +25,7 @@ enum trace_kind { TRACE_SIGNAL, TRACE_GROUP, TRACE_TRAP, TRACE_ENTER, TRACE_EVEN
 
 struct trace {
 	struct task *task; /* NULL: it has ended, and its tracer has not seen that */
-	int32_t tid;
+	int32_t tid, pid;
 	struct proc *tracer;
 	struct trace *next; /* of the tracer's */
 	uint32_t options;
@@ -91,5 +91,7 @@ bool trace_keeps_rights(const struct task *t);
 void trace_interrupt(struct task *t);
 void trace_relisten(struct task *t); /* one that listens is told of a change */
 void trace_seen(struct trace *tr);   /* wait(2) has told */
+/* Are there threads of process @pid whose end @p has not seen? That comes before the process's. */
+bool trace_is_before(const struct proc *p, int32_t pid);
 
 #endif
