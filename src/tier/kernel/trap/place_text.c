@@ -72,22 +72,6 @@ static bool is_plain_text(struct kernel *k, pid_t pid, uint64_t at)
 	       at + SITE_BYTES <= q.end;
 }
 
-static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t *bytes, size_t len)
-{
-	char path[32];
-	ssize_t n;
-	int fd;
-
-	if (str_fmt(path, sizeof(path), "%d/mem", (int)pid) < 0)
-		return false;
-	fd = host_openat(k->host_proc, path, O_WRONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	n = host_pwrite(fd, bytes, len, (int64_t)at);
-	close(fd);
-	return n == (ssize_t)len;
-}
-
 /*
  * "xor %eax, %eax; syscall", which is how libc says read, has no room for a jump. But code is
  * aligned: where 7 bytes or more that do nothing stand right before it, or behind the ret that
@@ -289,7 +273,7 @@ static bool write_page(struct task *t, uint64_t base, const uint8_t *was, const 
 		from++;
 	while (to > from && was[to - 1] == page[to - 1])
 		to--;
-	return write_text(t->k, t->mm->host_pid, base + from, page + from, to - from);
+	return host_poke(t, base + from, page + from, to - from);
 }
 
 bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
@@ -329,8 +313,7 @@ int place_undo(struct task *t)
 	later_end(t);
 	for (unsigned i = 0; p && i < p->count; i++)
 		if (p->sites[i].state == SITE_CHANGED &&
-			!write_text(t->k, t->mm->host_pid, p->sites[i].at, p->sites[i].was,
-				p->sites[i].len))
+			!host_poke(t, p->sites[i].at, p->sites[i].was, p->sites[i].len))
 			return -ENOMEM;
 	return 0;
 }
@@ -429,7 +412,8 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 
 	ret->count = 0;
 	if (t->k->fast > FAST_LEND || !t->k->age || mm->place_off || t->filters ||
-		t->seccomp_strict || !f->path.dentry || !f->ops->mmap || !answers_fixed(t, f->path))
+		t->seccomp_strict || t->trace || !f->path.dentry || !f->ops->mmap ||
+		!answers_fixed(t, f->path))
 		return;
 	l = loader_of(t, f, text);
 	p = l && l->found.count ? calloc(1, sizeof(*p)) : NULL;
