@@ -306,6 +306,13 @@ static void touch(const char *path)
 	OK(close, (uint64_t)fd);
 }
 
+static void some_words(void)
+{
+	at(CALL(open, text("/proc/sys/vm/swappiness"), O_RDWR), FD_KNOB);
+	put("7\n", 2);
+	must(CALL(write, FD_KNOB, mem.v, 2) == 2);
+}
+
 static void some_watches(void)
 {
 	struct {
@@ -405,6 +412,7 @@ void busy_make(struct busy *all, struct fake *fake)
 	some_terminals();
 	some_ipc();
 	some_locks();
+	some_words();
 	some_watches();
 	a_loop_device();
 	some_processes();

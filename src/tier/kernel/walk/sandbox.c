@@ -12,6 +12,7 @@
 
 #include "base/ckd.h"
 #include "base/sha256.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/loop.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/ipc/ipc.h"
@@ -19,6 +20,7 @@
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
@@ -56,6 +58,7 @@ static void kernel_walk(struct kernel *k, struct walk *w)
 	walk_bool(w, "over", &k->over);
 	walk_i32(w, "over_status", &k->over_status);
 	walk_u32(w, "inotify_cookie", &io->inotify_cookie);
+	knobs_walk(k, w);
 }
 
 static void tasks_section(struct kernel *k, struct walk *w)
@@ -180,6 +183,7 @@ int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret
 
 	if (r < 0)
 		return err_set(e, -r, "walking the sandbox");
+	later_run(k, NULL);
 	catch_up(k);
 	r = save_with_head(k, &w, now, &s, e);
 	if (r == 0) {
