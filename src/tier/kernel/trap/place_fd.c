@@ -47,7 +47,7 @@ static bool can_lend(struct task *t, const struct file *f)
 {
 	return t->k->fast == FAST_LEND && f->refs == 1 && !file_writable(f) &&
 	       !(f->flags & O_DIRECT) && !f->inode->locks && !f->dnotify && !t->k->notify &&
-	       answers_fixed(t, f->path);
+	       !t->k->fan && answers_fixed(t, f->path);
 }
 
 /* The first bytes of @f, all of them if they are few, for the guest. */

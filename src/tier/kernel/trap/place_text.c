@@ -95,8 +95,8 @@ static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t *
  */
 bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret)
 {
-	static const uint8_t nops[][10] = { { 0x0f, 0x1f, 0x80 }, { 0x0f, 0x1f, 0x84 },
-		{ 0x66, 0x0f, 0x1f, 0x84 }, { 0x66, 0x2e, 0x0f, 0x1f, 0x84 } };
+	static const uint8_t nops[][10] = { { 0x66, 0x2e, 0x0f, 0x1f, 0x84 },
+		{ 0x66, 0x0f, 0x1f, 0x84 }, { 0x0f, 0x1f, 0x84 }, { 0x0f, 0x1f, 0x80 } };
 	static const uint8_t call[] = { 0x31, 0xc0, 0x0f, 0x05 };
 	static const uint8_t tail[] = { 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0x77 };
 	const uint8_t *at = b + SHORT_AT, *behind = at + sizeof(call) + sizeof(tail) + 2;
@@ -105,9 +105,11 @@ bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret)
 	if (memcmp(at, call, sizeof(call)))
 		return false;
 	for (unsigned i = 0; i < ARRAY_LEN(nops); i++) {
-		unsigned len = 7 + i;
+		unsigned len = 10 - i;
 
-		if (memcmp(at - len, nops[i], len) == 0)
+		/* With a prefix more before it the jump would have that. */
+		if (memcmp(at - len, nops[i], len) == 0 && at[-(int)len - 1] != 0x66 &&
+			at[-(int)len - 1] != 0x2e)
 			*ret = (struct place_short){ -(int)len, len };
 		else if (returns && memcmp(behind, nops[i], len) == 0)
 			*ret = (struct place_short){ (int)(behind - at), len };

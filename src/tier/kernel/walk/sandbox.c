@@ -19,6 +19,7 @@
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/walk.h"
@@ -170,6 +171,9 @@ int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret
 
 	if (r < 0)
 		return err_set(e, -r, "walking the sandbox");
+	for (struct proc *p = k->procs; p; p = p->next)
+		for (struct task *t = p->tasks; t; t = t->next)
+			place_sync(t);
 	r = save_with_head(k, &w, now, &s, e);
 	if (r == 0) {
 		*ret = w.buf;
