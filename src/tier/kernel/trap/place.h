@@ -33,6 +33,8 @@ void place_call(struct task *t, int64_t nr, uint64_t first);
 void place_sync(struct task *t);
 /* The same, and from now on it asks again. */
 void place_take_back(struct task *t);
+/* The task's process has closed @fd in place, and knows: nothing else gets old by it. */
+void place_fd_closed(struct task *t, unsigned fd);
 /* Descriptor @fd of the task is not what it was; -1: any. */
 void place_fds_gone(struct task *t, int fd);
 /* @sig of the task got another disposition, by rt_sigaction. */
@@ -43,6 +45,8 @@ void place_shut(struct task *t);
 void place_many(struct task *t);
 /* Every site is put back as it was, for good: the program wants these addresses. */
 int place_undo(struct task *t);
+/* Is there a log of calls that are made later (trap/later.h) in its memory? */
+bool place_has_log(const struct task *t);
 /* @page, a copy of the memory's page at @at, as the program made it. */
 void place_clean(const struct mm *mm, uint64_t at, uint8_t page[4096]);
 /* Does a mapping of [addr, addr+len) put something where the table is? */

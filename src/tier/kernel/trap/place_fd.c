@@ -23,6 +23,7 @@
 #include "tier/kernel/sys/stat.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -45,7 +46,7 @@ static bool asks(const struct place *p, int kind)
 /* Would nobody notice that it is read or closed a little later? */
 static bool can_lend(struct task *t, const struct file *f)
 {
-	return t->k->fast == FAST_LEND && f->refs == 1 && !file_writable(f) &&
+	return t->k->fast <= FAST_LEND && f->refs == 1 && !file_writable(f) &&
 	       !(f->flags & O_DIRECT) && !f->inode->locks && !f->dnotify && !t->k->notify &&
 	       !t->k->fan && answers_fixed(t, f->path);
 }
@@ -157,14 +158,14 @@ static void tell_more(struct task *t, unsigned fd, uint32_t what)
 		p->knows[fd] = knows;
 }
 
-static bool has_own_files(struct task *t)
+bool place_owns_files(const struct task *t)
 {
 	return t->mm->refs == 1 && !t->mm->place_many && t->files->refs == 1;
 }
 
 void place_opened(struct task *t)
 {
-	if (t->mm->place && t->mm->place->asks && has_own_files(t) &&
+	if (t->mm->place && t->mm->place->asks && place_owns_files(t) &&
 		(uint64_t)t->call.ret < PLACE_FDS)
 		leave_fd(t, (unsigned)t->call.ret, true, false);
 }
@@ -176,7 +177,7 @@ static bool could_have(struct task *t, int kind)
 	uint64_t fd = kind == PLACE_MMAP ? (uint32_t)c->args[4] : c->args[0];
 	struct file *f;
 
-	if (!has_own_files(t) || fd >= PLACE_FDS)
+	if (!place_owns_files(t) || fd >= PLACE_FDS)
 		return false;
 	switch (kind) {
 	case PLACE_IOCTL:
@@ -233,18 +234,27 @@ void place_fds_gone(struct task *t, int fd)
 {
 	struct place *p = t->mm ? t->mm->place : NULL;
 
+	if (p && p->later)
+		later_forget(p->later, fd);
 	if (!p || !p->fds_left || (fd >= 0 && (fd >= PLACE_FDS || !(p->fds_left >> fd & 1))))
 		return;
 	answers_proc(t->k, p->fds_age);
 	p->fds_left = p->fds_lent = 0;
 }
 
-static void close_lent(struct task *t, unsigned fd)
+void place_fd_closed(struct task *t, unsigned fd)
 {
 	struct place *p = t->mm->place;
 
+	if (!p)
+		return;
 	p->fds_left &= (uint16_t) ~(1u << fd);
 	p->fds_lent &= (uint16_t) ~(1u << fd);
+}
+
+static void close_lent(struct task *t, unsigned fd)
+{
+	place_fd_closed(t, fd);
 	if (!fd_get_path(t, (int)fd))
 		return;
 	t->files->slots[fd].mirror = 0; /* the stub has seen to the host's copy */

@@ -23,6 +23,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -311,7 +312,7 @@ bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 		is_plain_text(t->k, t->mm->host_pid, ip - SITE_BYTES) &&
 		t->mm->ops->write(t->mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) ==
 			sizeof(site) &&
-		(t->k->fast != FAST_LEND || change_others(t, base, page)) &&
+		(t->k->fast > FAST_LEND || change_others(t, base, page)) &&
 		write_page(t, base, was, page))
 		return true;
 	p->count = count;
@@ -324,6 +325,7 @@ int place_undo(struct task *t)
 
 	place_take_back(t);
 	t->mm->place_off = true;
+	later_end(t);
 	for (unsigned i = 0; p && i < p->count; i++)
 		if (p->sites[i].state == SITE_CHANGED &&
 			!write_text(t->k, t->mm->host_pid, p->sites[i].at, p->sites[i].was,
@@ -425,7 +427,7 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 	struct place *p;
 
 	ret->count = 0;
-	if (t->k->fast != FAST_LEND || !t->k->age || mm->place_off || t->filters ||
+	if (t->k->fast > FAST_LEND || !t->k->age || mm->place_off || t->filters ||
 		t->seccomp_strict || !f->path.dentry || !f->ops->mmap || !answers_fixed(t, f->path))
 		return;
 	l = loader_of(t, f, text);
