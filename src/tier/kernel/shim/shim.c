@@ -622,13 +622,16 @@ static long later_lock(struct place_state *s)
 	return lay(s, &e, NULL, 1) ? 0 : NO_ANSWER;
 }
 
-/* What a file held, or how large it was, is not so any more. */
-static void forget(uint32_t fd, unsigned knows)
+/* What files hold, or how large they are, is not so any more, by whatever descriptor. */
+static void forget_contents(void)
 {
-	((struct place_fd *)PLACE_FDS_AT)[fd].knows &= ~knows;
+	struct place_fd *f = (struct place_fd *)PLACE_FDS_AT;
+
+	for (int i = 0; i < PLACE_FDS; i++)
+		if (f[i].stat_age_at == AGE_FILES * sizeof(uint64_t))
+			f[i].knows &= ~(uint32_t)FD_STAT;
 	for (int i = 0; i < LATER_READS; i++)
-		if (log_of()->reads[i].fd == fd)
-			log_of()->reads[i].len = 0;
+		log_of()->reads[i].len = 0;
 }
 
 static long later_write(struct place_state *s)
@@ -640,7 +643,7 @@ static long later_write(struct place_state *s)
 	e.len = (uint32_t)s->rdx;
 	e.at = (int64_t)s->r10;
 	e.count = (int64_t)__builtin_ia32_rdtsc();
-	forget(e.fd, FD_STAT);
+	forget_contents();
 	return lay(s, &e, (const void *)s->rsi, LATER_WRITE_COST) ? (long)e.len : NO_ANSWER;
 }
 
@@ -650,7 +653,10 @@ static long later_close(struct place_state *s)
 
 	if (!lay(s, &e, NULL, 1))
 		return NO_ANSWER;
-	forget(e.fd, ~0U);
+	((struct place_fd *)PLACE_FDS_AT)[e.fd].knows = 0;
+	for (int i = 0; i < LATER_READS; i++)
+		if (log_of()->reads[i].fd == e.fd)
+			log_of()->reads[i].len = 0;
 	log_of()->may[e.fd] = 0;
 	return 0;
 }
