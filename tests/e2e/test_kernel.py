@@ -167,7 +167,7 @@ def test_attacks_on_the_tier_itself(ward):
         assert lines[name].startswith("signal"), lines
 
 
-@pytest.mark.parametrize("fast", ["off", "place", None])
+@pytest.mark.parametrize("fast", ["off", "place", "lend", None])
 def test_answers_in_place_can_be_turned_off(ward, fast):
     env = {k: v for k, v in os.environ.items() if k != "WARD_KERNEL_FAST"} | ({"WARD_KERNEL_FAST": fast} if fast else {})
     done = ward(*KERNEL, "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_hostile", "not in place", env=env)

@@ -387,6 +387,7 @@ static enum kernel_fast fast_of(const char *s)
 	return !s                   ? FAST_LATER
 	       : str_eq(s, "off")   ? FAST_OFF
 	       : str_eq(s, "place") ? FAST_PLACE
+	       : str_eq(s, "lend")  ? FAST_LEND
 				    : FAST_LATER;
 }
 

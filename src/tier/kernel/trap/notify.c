@@ -364,7 +364,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
 	t->call.ip = n->data.instruction_pointer;
-	place_call(t, n->data.nr);
+	place_call(t, n->data.nr, n->data.args[0]);
 	if (call_begin(t, n->data.nr, args)) {
 		place_seen(t, n->data.instruction_pointer);
 		finish(t);

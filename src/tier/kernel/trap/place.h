@@ -25,8 +25,9 @@ enum { SHORT_AT = 10, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
  * have been answered often enough the site is changed.
  */
 void place_seen(struct task *t, uint64_t ip);
-/* Call @nr of the task is about to be made: what its process did in place is done here too. */
-void place_call(struct task *t, int64_t nr);
+/* Call @nr of the task is about to be made: what its process did in place is done here too, unless
+ * the call, whose first argument is @first, has nothing to do with descriptors. */
+void place_call(struct task *t, int64_t nr, uint64_t first);
 /* What the task's process did in place since its last call: positions, and what it closed. For who
  * looks at its descriptors from outside. */
 void place_sync(struct task *t);
