@@ -403,8 +403,9 @@ CASE(signals)
 	setitimer(ITIMER_REAL, &often, NULL);
 	sigsetjmp(out, 1);
 	while (came < 100 && i < 4000000) {
-		int pair[2] = { ++i, ~i };
+		int pair[2] = { i + 1, ~(i + 1) };
 
+		i++;
 		if (pwrite(fd, pair, sizeof(pair), 0) != sizeof(pair) ||
 			lock(fd, F_SETLK, i % 2 ? F_WRLCK : F_UNLCK, 0, 0) ||
 			(i % 16 == 0 && (pread(fd, back, sizeof(back), 0) != sizeof(back) ||
