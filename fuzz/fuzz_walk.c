@@ -6,6 +6,9 @@
  * (three), what to do, and with which value (two); or, after a first byte of 0xff, a stream's
  * sections as they are. The sum is made right again: every check behind it must hold by itself.
  * What could be built is used a little; then nothing may be left of it.
+ *
+ * WARD_WALK_STREAM names the stream of a real sandbox, as tests/kernel/walker.c leaves it, and
+ * WARD_WALK_LAYER the folder that was its template: then the edits are of that one.
  */
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +21,7 @@
 #include "base/ckd.h"
 #include "base/sha256.h"
 #include "tier/kernel/fake.h"
+#include "tier/kernel/mm/image.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -27,19 +31,44 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* As walk/sandbox.h has it, with the two bytes of its mark before it. */
-enum { AT_BYTES = 18, AT_SUM = 34, HEAD = 66, EDITS_MAX = 64, USED_MAX = 64, RAW = 0xff };
+enum { AT_BYTES = 18, AT_TAKEN = 26, AT_SUM = 34, HEAD = 66, SECTION = 16 };
+enum { EDITS_MAX = 64, USED_MAX = 64, RAW = 0xff, PAGES_KEPT = 2 };
+
+/* What all is made from. */
+struct base {
+	uint8_t *stream;
+	size_t len;
+	const struct engine_ops *engine;
+	bool real;
+};
+
+static int64_t taken(const uint8_t *stream)
+{
+	int64_t ns;
+
+	memcpy(&ns, stream + AT_TAKEN, sizeof(ns));
+	return ns;
+}
+
+static void add_files(struct kernel *k)
+{
+	const char *layer = getenv("WARD_WALK_LAYER");
+	int fd = layer ? open(layer, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	struct vfs_setup setup = { .layers = &fd, .layer_count = layer != NULL };
+	struct err e = { 0 };
+
+	if ((layer && fd < 0) || vfs_init(k, &setup, &e) < 0)
+		abort();
+}
 
 static struct kernel *new_kernel(const struct engine_ops *engine)
 {
 	struct kernel *k = calloc(1, sizeof(*k));
-	struct vfs_setup setup = { 0 };
-	struct err e = { 0 };
 
 	if (!k || kernel_init(k) < 0)
 		abort();
 	k->engine = engine;
-	if (vfs_init(k, &setup, &e) < 0)
-		abort();
+	add_files(k);
 	return k;
 }
 
@@ -53,34 +82,76 @@ static void end_kernel(struct kernel *k)
 	free(k);
 }
 
-/* The stream of a busy sandbox, made once. */
-static const uint8_t *base_stream(const struct engine_ops **ret_engine, size_t *ret_len)
+static void busy_stream(struct base *b)
 {
-	static const struct engine_ops *engine;
-	static unsigned char *stream;
-	static size_t len;
-	struct vfs_setup setup = { 0 };
+	struct fake *g = fake_create();
 	struct err e = { 0 };
 	struct busy busy;
-	struct fake *g;
 
-	if (!stream) {
-		g = fake_create();
-		if (vfs_init(&g->k, &setup, &e) < 0)
-			abort();
-		g->task->fs = vfs_first_ctx(&g->k);
+	add_files(&g->k);
+	g->task->fs = vfs_first_ctx(&g->k);
+	b->engine = g->k.engine;
+	if (!b->real) {
 		busy_make(&busy, g);
-		if (sandbox_walk(&g->k, 1, &stream, &len, &e) < 0)
+		if (sandbox_walk(&g->k, 1, &b->stream, &b->len, &e) < 0)
 			abort();
-		engine = g->k.engine;
-		procs_done(&g->k);
-		vfs_done(&g->k);
-		kernel_done(&g->k);
-		free(g);
 	}
-	*ret_engine = engine;
-	*ret_len = len;
-	return stream;
+	procs_done(&g->k);
+	vfs_done(&g->k);
+	kernel_done(&g->k);
+	free(g);
+}
+
+static void read_stream(struct base *b, const char *path)
+{
+	FILE *f = fopen(path, "re");
+	long len;
+
+	if (!f || fseek(f, 0, SEEK_END) < 0 || (len = ftell(f)) < HEAD || fseek(f, 0, SEEK_SET) < 0)
+		abort();
+	b->len = (size_t)len;
+	b->stream = malloc(b->len);
+	if (!b->stream || fread(b->stream, 1, b->len, f) != b->len)
+		abort();
+	fclose(f);
+}
+
+/* All but a few pages of each memory left out: they would be most of what is changed. */
+static void make_smaller(struct base *b)
+{
+	struct kernel *k = new_kernel(b->engine);
+	struct err e = { 0 };
+	uint8_t *all = b->stream;
+
+	if (sandbox_rebuild(k, taken(all), all, b->len, &e) < 0) {
+		fprintf(stderr, "fuzz_walk: %s\n", e.msg);
+		abort();
+	}
+	for (struct proc *p = k->procs; p; p = p->next)
+		for (struct task *t = p->tasks; t; t = t->next)
+			while (t->mm && t->mm->image && t->mm->image->page_count > PAGES_KEPT)
+				free(t->mm->image->pages[--t->mm->image->page_count].bytes);
+	if (sandbox_walk(k, taken(all), &b->stream, &b->len, &e) < 0)
+		abort();
+	free(all);
+	end_kernel(k);
+}
+
+/* Made once. */
+static const struct base *base_stream(void)
+{
+	static struct base b;
+	const char *path = getenv("WARD_WALK_STREAM");
+
+	if (b.stream)
+		return &b;
+	b.real = path != NULL;
+	busy_stream(&b);
+	if (path) {
+		read_stream(&b, path);
+		make_smaller(&b);
+	}
+	return &b;
 }
 
 static void seal(uint8_t *stream, size_t len)
@@ -94,9 +165,27 @@ static void seal(uint8_t *stream, size_t len)
 	sha256_end(&sum, stream + AT_SUM);
 }
 
-static size_t edit(uint8_t *stream, size_t len, const uint8_t *e)
+/* In a real one every section is met as often, whatever its size. */
+static size_t place(const uint8_t *stream, size_t len, const uint8_t *e, bool real)
 {
-	size_t at = HEAD + ((size_t)e[0] | (size_t)e[1] << 8 | (size_t)e[2] << 16) % (len - HEAD);
+	size_t where = (size_t)e[0] | (size_t)e[1] << 8 | (size_t)e[2] << 16, at = HEAD;
+	uint64_t bytes = 0;
+
+	if (!real)
+		return HEAD + where % (len - HEAD);
+	for (unsigned n = where % 16; at + SECTION < len; n--) {
+		memcpy(&bytes, stream + at + SECTION - sizeof(bytes), sizeof(bytes));
+		if (n == 0 || bytes >= len - at - SECTION)
+			break;
+		at += SECTION + bytes;
+	}
+	bytes = bytes < len - at ? bytes + SECTION : len - at;
+	return at + (where / 16) % (bytes ? bytes : 1);
+}
+
+static size_t edit(uint8_t *stream, size_t len, const uint8_t *e, bool real)
+{
+	size_t at = place(stream, len, e, real);
 	size_t from = HEAD + ((size_t)e[4] | (size_t)e[5] << 8) * 3 % (len - HEAD), n;
 
 	switch (e[3] % 6) {
@@ -152,15 +241,15 @@ static void use(struct kernel *k)
 	}
 }
 
-static void rebuild(const struct engine_ops *engine, const uint8_t *stream, size_t len)
+static void rebuild(const struct base *b, const uint8_t *stream, size_t len)
 {
-	struct kernel *k = new_kernel(engine);
+	struct kernel *k = new_kernel(b->engine);
 	unsigned char *again;
 	struct err e = { 0 };
 	size_t again_len;
 
-	if (sandbox_rebuild(k, 1, stream, len, &e) == 0) {
-		if (sandbox_walk(k, 1, &again, &again_len, &e) == 0)
+	if (sandbox_rebuild(k, taken(b->stream), stream, len, &e) == 0) {
+		if (sandbox_walk(k, taken(b->stream), &again, &again_len, &e) == 0)
 			free(again);
 		use(k);
 	}
@@ -169,9 +258,8 @@ static void rebuild(const struct engine_ops *engine, const uint8_t *stream, size
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct engine_ops *engine;
-	size_t len;
-	const uint8_t *base = base_stream(&engine, &len);
+	const struct base *b = base_stream();
+	size_t len = b->len;
 	uint8_t *stream;
 
 	if (size < 1)
@@ -180,19 +268,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		stream = malloc(HEAD + size - 1);
 		if (!stream)
 			return 0;
-		memcpy(stream, base, HEAD);
+		memcpy(stream, b->stream, HEAD);
 		memcpy(stream + HEAD, data + 1, size - 1);
 		len = HEAD + size - 1;
 	} else {
 		stream = malloc(len);
 		if (!stream)
 			return 0;
-		memcpy(stream, base, len);
+		memcpy(stream, b->stream, len);
 		for (size_t i = 0; i < EDITS_MAX && 1 + (i + 1) * 6 <= size; i++)
-			len = edit(stream, len, data + 1 + i * 6);
+			len = edit(stream, len, data + 1 + i * 6, b->real);
 	}
 	seal(stream, len);
-	rebuild(engine, stream, len);
+	rebuild(b, stream, len);
 	free(stream);
 	return 0;
 }

@@ -39,6 +39,7 @@ struct launch {
 	char created[CLOCK_TEXT];
 	char term[64];
 	bool end_written, kept;
+	bool often; /* of a daemon: many such come and go */
 };
 
 /* NULL with @e: no memory. */

@@ -174,6 +174,13 @@ int host_renameat(int from_dir, const char *from, int to_dir, const char *to)
 	return (int)result(renameat(from_dir, from, to_dir, to));
 }
 
+int host_rename_new(int from_dir, const char *from, int to_dir, const char *to)
+{
+	GATE("renameat2");
+	return (int)result(
+		syscall(SYS_renameat2, from_dir, from, to_dir, to, 1 /* RENAME_NOREPLACE */));
+}
+
 int host_mknodat(int dir, const char *path, mode_t mode, dev_t dev)
 {
 	GATE("mknodat");

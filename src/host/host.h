@@ -36,6 +36,8 @@ int host_mkdirat(int dir, const char *path, mode_t mode);
 int host_unlinkat(int dir, const char *path, int flags);
 int host_symlinkat(const char *target, int dir, const char *path);
 int host_renameat(int from_dir, const char *from, int to_dir, const char *to);
+/* -EEXIST when @to is there. */
+int host_rename_new(int from_dir, const char *from, int to_dir, const char *to);
 int host_mknodat(int dir, const char *path, mode_t mode, dev_t dev);
 int host_fchownat(int dir, const char *path, uid_t uid, gid_t gid, int flags);
 int host_fstatfs(int fd, struct statfs *ret);

@@ -6,6 +6,7 @@
  * Rules: the file goes only after the database has it; reading it twice does no harm.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +15,7 @@
 #include "base/str.h"
 #include "hub/flight.h"
 #include "hub/hub_impl.h"
+#include "store/spare.h"
 
 static struct db_end end_of(const char *id, const struct flight_record *r)
 {
@@ -59,12 +61,17 @@ static bool load(struct hub *hub, const char *id, struct flight_record *r)
 	return k == 0;
 }
 
+/* What it says is nobody's business any more; its file can serve the next one. */
 static void remove_record(struct hub *hub, const char *id)
 {
-	char path[WARD_PATH_MAX];
+	char path[WARD_PATH_MAX], spare[WARD_PATH_MAX];
 
 	hub_point(hub, "record-in");
-	if (sup_record_path(hub->state_dir, id, path) == 0)
+	if (sup_record_path(hub->state_dir, id, path) < 0)
+		return;
+	if (truncate(path, 1) < 0 ||
+		str_fmt(spare, sizeof(spare), "%s/run/" SUP_SPARE_RECORD, hub->state_dir) < 0 ||
+		spare_give(AT_FDCWD, path, spare, hub->spare_at++) < 0)
 		unlink(path);
 }
 

@@ -228,6 +228,7 @@ struct hub {
 	unsigned cpus;     /* of the host, as of the last chores */
 	unsigned own_cpus; /* those of them that the daemon may run on */
 	int load_fd;       /* /proc/loadavg */
+	unsigned spare_at; /* where to look for room for a spare first */
 	unsigned creating; /* asked for by somebody and not up yet */
 
 	struct tenant *tenants;

@@ -3,8 +3,8 @@
  * store/slot.c - the reservation and the record of a live sandbox.
  *
  * Owns:  the files in slots/.
- * Rules: on the run path: take is three calls, write one, free two; no heap, no fsync. A slot is
- *        unlinked only by whoever holds its lock, so a locked file that still has its name is ours.
+ * Rules: on the run path: take is three calls, write one, free two; no heap, no fsync. A slot loses
+ *        its name only through whoever holds its lock, so a locked file that still has it is ours.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,14 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "store/slot.h"
+#include "store/spare.h"
 #include "store/state.h"
 
-enum { SLOT_PATH = 24, SLOT_VERSION = 1 };
+enum { SLOT_PATH = 24 };
+
+/* A record begins with this line; alone it says that nothing was made. */
+#define FIRST_LINE "version=1\n"
+#define SPARE_SLOT "run/spare-slot"
 
 /* "slots/<number>"; cannot overflow. */
 static void slot_path(char out[SLOT_PATH], unsigned number)
@@ -47,13 +52,53 @@ static int lock_new(int fd)
 	return st.st_nlink ? 0 : -EAGAIN;
 }
 
-static int try_number(int state_fd, unsigned number, struct slot *ret, struct err *e)
+/* Locked, and still the spare that it was when it was opened? */
+static bool lock_spare(int fd, int state_fd, const char *name)
+{
+	struct stat mine, now;
+
+	return host_lock(fd) == 0 && host_fstat(fd, &mine) == 0 &&
+	       host_fstatat(state_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       mine.st_ino == now.st_ino && mine.st_dev == now.st_dev;
+}
+
+/* A spare becomes the slot, locked before it has that name. A descriptor; -EAGAIN: the number is
+ * taken; -ENOENT: there is no spare. */
+static int take_spare(int state_fd, const char *path, unsigned number)
+{
+	for (unsigned i = 0; i < SPARES_MAX; i++) {
+		char name[SLOT_PATH];
+		own_fd int fd = -1;
+		int r = spare_name(name, sizeof(name), SPARE_SLOT, number + i);
+
+		if (r == 0)
+			fd = host_openat(state_fd, name, O_RDWR | O_APPEND | O_NOFOLLOW, 0);
+		if (fd < 0 || !lock_spare(fd, state_fd, name))
+			continue;
+		r = host_rename_new(state_fd, name, state_fd, path);
+		if (r == -EEXIST)
+			return -EAGAIN;
+		return r < 0 ? -ENOENT : take_fd(&fd);
+	}
+	return -ENOENT;
+}
+
+static int try_number(int state_fd, unsigned number, bool often, struct slot *ret, struct err *e)
 {
 	char path[SLOT_PATH];
 	own_fd int fd = -1;
 	int r;
 
 	slot_path(path, number);
+	r = often ? take_spare(state_fd, path, number) : -ENOENT;
+	if (r == -EAGAIN)
+		return r;
+	if (r >= 0) {
+		*ret = (struct slot){
+			.fd = r, .number = number, .state_fd = state_fd, .often = true
+		};
+		return 0;
+	}
 	fd = host_openat(state_fd, path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW, 0600);
 	if (fd == -EEXIST)
 		return -EAGAIN;
@@ -66,11 +111,13 @@ static int try_number(int state_fd, unsigned number, struct slot *ret, struct er
 		host_unlinkat(state_fd, path, 0);
 		return err_set(e, -r, "locking '%s' in the state directory", path);
 	}
-	*ret = (struct slot){ .fd = take_fd(&fd), .number = number, .state_fd = state_fd };
+	*ret = (struct slot){
+		.fd = take_fd(&fd), .number = number, .state_fd = state_fd, .often = often
+	};
 	return 0;
 }
 
-int slot_take(int state_fd, const char *id, struct slot *ret, struct err *e)
+int slot_take(int state_fd, const char *id, bool often, struct slot *ret, struct err *e)
 {
 	/* Neighbours in time have neighbouring pids: no two of a burst start at the same number. */
 	unsigned first = (unsigned)getpid() % SLOTS_MAX;
@@ -79,14 +126,14 @@ int slot_take(int state_fd, const char *id, struct slot *ret, struct err *e)
 	if (!id_is_valid(id))
 		return err_say(e, EINVAL, "'%s' is not a sandbox id", id);
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
-		int r = try_number(state_fd, (first + i) % SLOTS_MAX, ret, e);
+		int r = try_number(state_fd, (first + i) % SLOTS_MAX, often, ret, e);
 
 		if (r == -ENOENT && !filled) {
 			/* A state directory that was made by hand, or not to its end. */
 			filled = true;
 			r = state_fill(state_fd, e);
 			if (r == 0)
-				r = try_number(state_fd, (first + i) % SLOTS_MAX, ret, e);
+				r = try_number(state_fd, (first + i) % SLOTS_MAX, often, ret, e);
 		}
 		if (r != -EAGAIN)
 			return r;
@@ -128,14 +175,17 @@ int slot_write(struct slot *s, const struct slot_record *rec, struct err *e)
 
 	clock_text(now);
 	record_init(&r);
-	record_add_num(&r, "version", SLOT_VERSION);
+	record_add_num(&r, "version", 1); /* FIRST_LINE */
 	record_add(&r, "id", rec->id);
 	record_add_num(&r, "pid", getpid());
 	record_add(&r, "created", now);
 	record_add(&r, "tier", rec->tier);
 	record_add_argv(&r, "command", rec->argv);
 	rc = add_undo(s, &r, rec->id, rec->undo, rec->undo_count, e);
-	return rc < 0 ? rc : put_record(s, &r, e);
+	if (rc == 0)
+		rc = put_record(s, &r, e);
+	s->written = rc == 0;
+	return rc;
 }
 
 int slot_add(struct slot *s, const char *id, const struct undo *item, struct err *e)
@@ -169,8 +219,11 @@ void slot_free(struct slot *s)
 	if (s->fd < 0)
 		return;
 	slot_path(path, s->number);
-	/* In this order: the name goes while the lock is held. A file that stays is swept later. */
-	host_unlinkat(s->state_fd, path, 0);
+	/* In this order: the name goes while the lock is held. A file that stays is swept later.
+	 * Not cut to nothing: ext4 would write such a file out when it is closed the next time. */
+	if (!s->often || !s->written || host_ftruncate(s->fd, sizeof(FIRST_LINE) - 1) < 0 ||
+		spare_give(s->state_fd, path, SPARE_SLOT, s->number) < 0)
+		host_unlinkat(s->state_fd, path, 0);
 	host_close(s->fd);
 	s->fd = -1;
 }

@@ -11,13 +11,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "store/spare.h"
 #include "sup/flight.h"
+#include "sup/link.h"
 
 enum { RECORD_VERSION = 1, RECORD_MAX = 256 * 1024, BASE64_MAX = (SUP_TAIL_BYTES + 2) / 3 * 4 + 1 };
 
@@ -227,8 +230,14 @@ int flight_write(const struct flight *f, const struct flight_end *x, int dir, st
 		r = str_fmt(tmp, sizeof(tmp), "%s.tmp", x->id);
 	if (r < 0)
 		return err_set(e, -r, "the end record of %s", x->id);
-	fd = host_openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+	/* A spare has bytes of another one, which go. */
+	if (spare_take(dir, SUP_SPARE_RECORD, (unsigned)getpid(), tmp) == 0)
+		fd = host_openat(dir, tmp, O_WRONLY | O_NOFOLLOW, 0);
+	else
+		fd = host_openat(dir, tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
 	r = fd < 0 ? fd : host_write_all(fd, b.data, b.len);
+	if (r == 0)
+		r = host_ftruncate(fd, (off_t)b.len);
 	if (r == 0)
 		r = host_renameat(dir, tmp, dir, name);
 	if (r < 0) {

@@ -137,6 +137,9 @@ int sup_ask(int sock, const struct sup_request *q, const struct link_hooks *hook
 /* <state>/run/<id>.end: JSON, docs/SUPERVISOR.md; written whole or not at all. The daemon imports
  * and deletes it. -ENAMETOOLONG. */
 int sup_record_path(const char *state_dir, const char *id, char ret[WARD_PATH_MAX]);
+/* A record that was imported is cut to a byte and becomes a spare of this name, in run/, for the
+ * next one (store/spare.h); or is removed. */
+#define SUP_SPARE_RECORD "spare-end"
 /* Sockets that are there, also of supervisors that are gone: calls @each with every id. */
 int sup_each_socket(
 	const char *state_dir, void (*each)(void *arg, const char *id), void *arg, struct err *e);

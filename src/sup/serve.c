@@ -383,7 +383,7 @@ static void handle(struct serve *s, const struct pollfd p[AT_COUNT])
 		read_denial(s, p[AT_NOTIFY].revents);
 	if (p[AT_OOM].revents)
 		read_oom(s);
-	if (p[AT_LINK].revents & POLLOUT)
+	if ((p[AT_LINK].revents & POLLOUT) && !s->held)
 		ctl_flush(&s->link);
 	if (s->link.fd >= 0 && ctl_waiting(&s->link) < SUP_QUEUE_HIGH / 4)
 		proc_pump_all(s);

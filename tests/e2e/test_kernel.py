@@ -161,18 +161,42 @@ def test_attacks_on_the_tier_itself(ward):
     assert done.stdout.endswith("still here\n") and done.returncode == 0, done.stderr
     for name in ("old door", "x32 numbers", "into the shim", "forged calls", "everywhere in the shim", "stolen hello", "spoiled frames",
                  "changed own parts", "old page", "machinery", "copies into everything", "racing arguments", "native descriptors",
-                 "change the age", "forged answers", "without table"):
+                 "change the age", "forged answers", "without table", "forged writes", "spoiled log"):
         assert lines[name] == "0", lines
     for name in ("without shim", "over the shim", "without slots", "forged frame", "bad stack", "fast door"):
         assert lines[name].startswith("signal"), lines
 
 
-@pytest.mark.parametrize("fast", ["off", "place", None])
+@pytest.mark.parametrize("fast", ["off", "place", "lend", None])
 def test_answers_in_place_can_be_turned_off(ward, fast):
     env = {k: v for k, v in os.environ.items() if k != "WARD_KERNEL_FAST"} | ({"WARD_KERNEL_FAST": fast} if fast else {})
     done = ward(*KERNEL, "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_hostile", "not in place", env=env)
     new = tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2]) >= (6, 11)
     assert done.returncode == 0 and f"not in place: {0 if new and fast != 'off' else 1}\n" in done.stdout, done.stdout
+    done = ward(*KERNEL, "--mount", f"{PROGRAMS}:/k", "--", "/k/kernel_hostile", "not later", env=env)
+    assert done.returncode == 0 and f"not later: {0 if new and not fast else 1}\n" in done.stdout, done.stdout
+
+
+FULL_DISK = """
+import errno, os
+fd = os.open("/tmp/f", os.O_RDWR | os.O_CREAT)
+told = 0
+try:
+    while True:
+        told += os.pwrite(fd, b"%06d" % (told // 4000 % 1000000) + b"x" * 3994, told)
+except OSError as e:
+    print(errno.errorcode[e.errno])
+for at in range(0, told - 3999, 4000):
+    if os.pread(fd, 6, at) != b"%06d" % (at // 4000):
+        raise SystemExit(f"lost: {at} of {told}")
+print(os.fstat(fd).st_size == told, told > 2 << 20)
+"""
+
+
+def test_no_write_is_lost_when_the_disk_is_full(ward):
+    """Also of those that are made later than they were answered."""
+    done = ward(*KERNEL, "--disk", "4M", "--upper", "tmpfs", "--", "python3", "-c", FULL_DISK)
+    assert done.stdout == "ENOSPC\nTrue True\n", (done.stdout, done.stderr)
 
 
 def first_process(process):

@@ -2,6 +2,7 @@
 kernel process, built again beside it and compared; and goes on. kernel_walker is ward with an order for that."""
 import contextlib
 import os
+import random
 import select
 import shutil
 import subprocess
@@ -27,7 +28,7 @@ class Walked:
     def walk(self):
         """What the kernel process said: "same BYTES TEXTS", or what was wrong."""
         os.write(self.order, b"walk\n")
-        assert select.select([self.answer], [], [], 100)[0], f"no answer; the sandbox ended with {self.process.poll()}"
+        assert select.select([self.answer], [], [], 400)[0], f"no answer; the sandbox ended with {self.process.poll()}"
         return os.read(self.answer, 4096).decode().split("\n")[0]
 
     def says(self, line):
@@ -63,6 +64,18 @@ def walked(place, *args, **env):
         assert ward("gc").returncode == 0
 
 
+def changed_streams(place, stream, count):
+    """Streams made from a real one by fuzz_walk's edits, each built again: nothing may break or be left."""
+    chance, inputs = random.Random(1), place / "inputs"
+    inputs.mkdir()
+    for n in range(count):  # the first is left as it is
+        edits = bytes(chance.randrange(256) for _ in range(6 * chance.choice((1, 1, 2, 4)))) if n else b""
+        (inputs / str(n)).write_bytes(b"\0" + edits)
+    env = {**os.environ, "WARD_WALK_STREAM": str(stream), "WARD_WALK_LAYER": str(place / "root")}
+    env["ASAN_OPTIONS"] = env.get("ASAN_OPTIONS", "").replace("detect_leaks=0", "detect_leaks=1")
+    return subprocess.run([PROGRAMS.parent / "replay_walk", inputs], env=env, capture_output=True, text=True, timeout=900)
+
+
 def test_a_sandbox_with_everything_is_walked_built_again_and_goes_on(place):
     with walked(place, "--template", f"dir:{place}/root", "--", "/busy", "2") as guest:
         for _ in range(2):
@@ -72,6 +85,61 @@ def test_a_sandbox_with_everything_is_walked_built_again_and_goes_on(place):
             assert guest.stream.stat().st_size == int(size)
             guest.go_on()
         guest.says("still here")
+        assert guest.process.wait(60) == 0
+    done = changed_streams(place, guest.stream, 60)
+    assert (done.returncode, done.stdout) == (0, "60 inputs\n"), done.stderr
+
+
+def test_open_files_of_host_directories(place):
+    """The host's root and a folder of the host's, which may change by themselves: nothing of them is remembered."""
+    (place / "given").mkdir()
+    os.chmod(place / "given", 0o777)
+    for name in "ab":
+        (place / "given" / name).write_text(name)
+    script = ("exec 3</m/a 4</m/a 5</m/b 6>/m/c 7</etc/passwd; cd /m; read line <&4; (read line <&3; sleep 1000) & "
+              "echo ready; head -n 1; kill $!; cat <&5; echo; cat a")
+    with walked(place, "--mount", f"{place}/given:/m:rw", "--", "sh", "-c", script) as guest:
+        guest.says("ready")
+        word, size, texts = guest.walk().split(" ", 2)
+        assert word == "same" and int(texts) > 50, f"{word} {size} {texts}"
+        guest.go_on()
+        for line in ("", "b"):
+            guest.says(line)
+        assert (guest.process.stdout.read(), guest.process.wait(60)) == ("a", 0)
+
+
+IN_PLACE = """
+import mmap, os
+shared, path = mmap.mmap(-1, 4096), "/usr/lib/os-release"
+def read():
+    fd = os.open(path, os.O_RDONLY)
+    os.read(fd, 7)
+    return fd
+for _ in range(30):
+    os.close(read())
+if os.fork() == 0:
+    while not shared[0]:
+        os.sched_yield()
+    os.write(1, b"ready\\n")
+    os.read(0, 1)
+    shared[1] = 1
+    os._exit(0)
+fd = read()
+shared[0] = 1
+while not shared[1]:
+    pass
+print(os.lseek(fd, 0, os.SEEK_CUR), len(os.read(fd, 5)))
+"""
+
+
+def test_what_was_done_in_place_is_known(place):
+    """A process that has read a file without a call, and makes none since."""
+    with walked(place, "--", "/usr/bin/python3", "-c", IN_PLACE) as guest:
+        guest.says("ready")
+        answer = guest.walk()
+        assert answer.startswith("same "), answer
+        guest.go_on()
+        guest.says("7 5")
         assert guest.process.wait(60) == 0
 
 

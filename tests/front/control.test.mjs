@@ -1,7 +1,7 @@
 // The control plane: life, lists, metadata, time, metrics, and what other tenants see.
 import test from 'node:test'
 import assert from 'node:assert/strict'
-import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError, NotFoundError } from 'e2b'
+import { AuthenticationError, Sandbox, SandboxError, SandboxNotFoundError, NotFoundError, Secret, SecretNotFoundError, Volume, VolumeNotFoundError } from 'e2b'
 import { api, connection, json, keys, other, raw, statusOf, toPort, until, withSandbox } from './lib.mjs'
 
 const mark = () => `m${Math.random().toString(36).slice(2)}`
@@ -257,14 +257,39 @@ test('what is not there yet says so', async () => {
       ['POST', '/v2/templates/base/builds/b'], ['PATCH', '/v2/templates/base'], ['GET', '/teams'],
     ])
       assert.equal((await api(method, path, method[0] === 'P' ? {} : undefined)).status, 501, path)
-    for (const body of [{ volumeMounts: [{ name: 'v', path: '/v' }] }, { network: { egressProxy: { address: 'a:1' } } }, { network: { rules: { 'x.test': [{}] } } }, { network: { httpsPorts: [8443] } }])
+    for (const body of [{ iam: { tokens: { t: { audience: 'a' } } } }, { mcp: { browser: {} } }, { volumeMounts: [{ name: 'v', path: '/v' }] }, { network: { egressProxy: { address: 'a:1' } } }, { network: { rules: { 'x.test': [{}] } } }, { network: { httpsPorts: [8443] } }])
       assert.equal((await api('POST', '/v2/sandboxes', { templateID: 'base', ...body })).status, 501)
   })
 })
 
+test('fields that ask for nothing are accepted', async () => {
+  const body = { templateID: 'base', iam: { tokens: {} }, mcp: null, volumeMounts: [], network: { rules: {}, egressProxy: null, httpsPorts: [], allowOut: null }, autoResume: null, allow_internet_access: null }
+  const made = await api('POST', '/v2/sandboxes', body)
+  assert.equal(made.status, 201)
+  const { sandboxID } = JSON.parse(made.body)
+  const info = await Sandbox.getInfo(sandboxID, connection)
+  assert.deepEqual([info.lifecycle, info.allowInternetAccess], [{ onTimeout: 'kill', autoResume: false }, true])
+  assert.equal(await Sandbox.kill(sandboxID, connection), true)
+  // Things that ward has none of are not found; what would make one says that it cannot.
+  assert.equal(await Volume.destroy('none', connection), false)
+  await assert.rejects(Volume.connect('none', connection), VolumeNotFoundError)
+  await assert.rejects(Volume.create('new', connection), /501/)
+  assert.equal(await Secret.exists('none', connection), false)
+  await assert.rejects(Secret.update('none', 'value', connection), SecretNotFoundError)
+  await assert.rejects(Secret.create('new', 'value', connection), /501/)
+})
+
 test('network settings', async () => {
-  await withSandbox({ allowInternetAccess: false }, async (sandbox) => {
+  await withSandbox({ allowInternetAccess: false, network: { allowOut: ['1.1.1.1', '*.example.com'], denyOut: ['0.0.0.0/0'] } }, async (sandbox) => {
+    assert.deepEqual((await sandbox.getInfo()).network.allowOut, ['1.1.1.1', '*.example.com'])
     assert.equal((await sandbox.getInfo()).allowInternetAccess, false)
+    for (const wrong of [{ allowOut: ['300.1.1.1'] }, { denyOut: ['example.com'] }, { allowOut: 'x' }, { allow_internet_access: 'x' }, []])
+      assert.equal((await api('PUT', `/sandboxes/${sandbox.sandboxId}/network`, wrong)).status, 400)
+    assert.deepEqual((await sandbox.getInfo()).network.denyOut, ['0.0.0.0/0'])
+    // All of it is replaced; what is not said is cleared.
+    await sandbox.updateNetwork({ allowOut: ['8.8.8.8'] })
+    const after = await sandbox.getInfo()
+    assert.deepEqual([after.allowInternetAccess, after.network.allowOut, after.network.denyOut ?? []], [true, ['8.8.8.8'], []])
     await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] })
     const info = await sandbox.getInfo()
     assert.deepEqual(info.network.denyOut, ['0.0.0.0/0'])

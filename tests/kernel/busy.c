@@ -10,7 +10,10 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
@@ -567,6 +570,8 @@ static void in_another(void)
 {
 	struct rlimit rl = { 77, 99 };
 	gid_t groups[] = { 5, 6, 7 };
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog filter = { 1, &allow };
 	cpu_set_t cpus;
 
 	must(mkdir("/tmp/gone-place", 0777) == 0 && chdir("/tmp/gone-place") == 0);
@@ -579,6 +584,7 @@ static void in_another(void)
 	must(setgroups(COUNT(groups), groups) == 0 && setresgid(11, 12, 13) == 0 &&
 		setresuid(21, 22, 23) == 0);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
 	prctl(PR_SET_NAME, "another");
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	in_read();
@@ -713,6 +719,7 @@ static void files(void)
 	must(chdir("/tmp/dir") == 0);
 	umask(027);
 	proc_fd = open("/proc/self/status", O_RDONLY);
+	must(open("/proc/self/stat", O_RDONLY) >= 0); /* the same directory, looked up again */
 	must(read(proc_fd, name, 7) == 7);
 }
 
@@ -938,6 +945,51 @@ static void locks(void)
 	must(fcntl(leased, F_SETLEASE, F_RDLCK) == 0);
 }
 
+/* What few programs have. */
+static int child_fd, place_fd, tree, netlink, fan, owned[2], six;
+static int32_t key;
+static unsigned long aio;
+
+static void odds(void)
+{
+	struct sockaddr_nl nl = { .nl_family = AF_NETLINK };
+	struct sockaddr_in6 in6 = { .sin6_family = AF_INET6,
+		.sin6_port = htons(PORT + 1),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+
+	child_fd = (int)syscall(SYS_pidfd_open, waiting[0], 0);
+	place_fd = open("/tmp", O_PATH);
+	tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/tmp/mnt", 1 /* OPEN_TREE_CLONE */);
+	must(child_fd >= 0 && place_fd >= 0 && tree >= 0);
+	netlink = socket(AF_NETLINK, SOCK_RAW, 0);
+	must(bind(netlink, (struct sockaddr *)&nl, sizeof(nl)) == 0);
+	six = socket(AF_INET6, SOCK_STREAM, 0);
+	must(bind(six, (struct sockaddr *)&in6, sizeof(in6)) == 0 && listen(six, 3) == 0);
+	fan = (int)syscall(SYS_fanotify_init, 0, O_RDONLY);
+	must(fan >= 0 && syscall(SYS_fanotify_mark, fan, 1 /* ADD */,
+				 8 /* CLOSE_WRITE */ | 0x8000000 /* of children */, AT_FDCWD,
+				 "/tmp/dir") == 0);
+	close(open("/tmp/dir/fan", O_WRONLY | O_CREAT, 0600));
+	must(pipe(owned) == 0 && fcntl(owned[0], F_SETOWN, waiting[0]) == 0);
+	must(fcntl(owned[0], F_SETSIG, SIGRTMIN + 5) == 0);
+	key = (int32_t)syscall(
+		SYS_add_key, "user", "walked", "payload", 7, -3 /* the session's ring */);
+	must(key > 0 && syscall(SYS_io_setup, 4, &aio) == 0);
+}
+
+static void odds_are_there(void)
+{
+	char buf[512] = { 0 };
+
+	must(syscall(SYS_pidfd_send_signal, child_fd, 0, NULL, 0) == 0);
+	must(faccessat(place_fd, "file", F_OK, 0) == 0 && faccessat(tree, "in", F_OK, 0) == 0);
+	must(read(fan, buf, sizeof(buf)) > 0 && fcntl(owned[0], F_GETOWN) == waiting[0]);
+	must(fcntl(owned[0], F_GETSIG) == SIGRTMIN + 5);
+	must(syscall(SYS_keyctl, 11 /* READ */, key, buf, sizeof(buf)) == 7 &&
+		memcmp(buf, "payload", 7) == 0);
+	must(syscall(SYS_io_destroy, aio) == 0);
+}
+
 int main(int argc, char **argv)
 {
 	int rounds = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1, status;
@@ -958,6 +1010,7 @@ int main(int argc, char **argv)
 	ipc();
 	locks();
 	start_waits();
+	odds();
 	zombie = fork();
 	must(zombie >= 0);
 	if (zombie == 0)
@@ -974,6 +1027,7 @@ int main(int argc, char **argv)
 	events_are_there();
 	streams_are_there();
 	ipc_is_there();
+	odds_are_there();
 	must(fcntl(leased, F_GETLEASE) == F_RDLCK);
 	end_waits();
 	puts("still here");

@@ -31,6 +31,9 @@
 #define TABLE 0x50f0000UL
 #define AGE 0x50ff000UL
 #define TABLE_END 0x51b0000UL
+#define LOG 0x51b1000UL
+#define LOG_ENTRIES (LOG + 0x1000)
+#define LOG_END 0x51ba000UL
 
 static void nothing(int sig)
 {
@@ -692,6 +695,115 @@ static int without_table(void)
 	return ask_often() == 1 ? 0 : 1;
 }
 
+/*
+ * Calls that are made later: a file that only we have open, and so many writes and locks that the
+ * log is there. -1: it is not, since this kernel has none.
+ */
+static int file_with_log(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	long r = 0;
+
+	for (int i = 0; i < 100 && r >= 0; i++) {
+		register long at __asm__("r10") = 0;
+
+		__asm__ volatile("mov $18, %%eax\n"
+				 "syscall\n"
+				 : "=&a"(r)
+				 : "D"((long)fd), "S"("mine"), "d"(4L), "r"(at)
+				 : "rcx", "r11", "memory");
+	}
+	return r == 4 && msync((void *)LOG, 4096, MS_ASYNC) == 0 && *(volatile unsigned long *)LOG
+		       ? fd
+		       : -1;
+}
+
+static int no_log(void)
+{
+	return file_with_log("/tmp/file") < 0;
+}
+
+struct entry {
+	unsigned char op, fd;
+	unsigned short type;
+	unsigned len;
+	long at, count;
+};
+
+/* As the shim would, but with anything. */
+static void forge(struct entry e, const char *bytes)
+{
+	volatile unsigned long *head = (volatile unsigned long *)LOG;
+
+	memcpy((void *)LOG_ENTRIES, &e, sizeof(e));
+	memcpy((void *)(LOG_ENTRIES + sizeof(e)), bytes, 8);
+	*head = (*head & ~0xffffffffUL) | 1 << 16 | (sizeof(e) + 8) / 8;
+}
+
+/* A file that was opened for reading is not written, one that is not open neither. */
+static int forged_writes(void)
+{
+	int fd = file_with_log("/tmp/one"), other;
+	char b[8] = "";
+
+	if (fd < 0)
+		return 0;
+	other = open("/tmp/two", O_WRONLY | O_CREAT, 0600);
+	if (write(other, "safe", 4) != 4)
+		return 1;
+	close(other);
+	other = open("/tmp/two", O_RDONLY);
+	forge((struct entry){ .op = 2, .fd = (unsigned char)other, .len = 8 }, "spoiled");
+	if (pread(other, b, 8, 0) != 4 || memcmp(b, "safe", 4))
+		return 2;
+	forge((struct entry){ .op = 2, .fd = (unsigned char)fd, .len = 8 }, "spoiled");
+	if (pread(fd, b, 8, 0) != 4 || memcmp(b, "mine", 4)) /* nobody reads there any more */
+		return 3;
+	return 0;
+}
+
+/* Anything in the log, from several who have it, while its owner goes on. */
+static int spoiled_log(void)
+{
+	unsigned seed = 7;
+
+	for (int round = 0; round < 12; round++) {
+		pid_t p = fork();
+
+		if (!p) {
+			int fd = file_with_log("/tmp/log");
+			pid_t with;
+
+			if (fd < 0)
+				_exit(0);
+			madvise((void *)LOG, LOG_END - LOG, MADV_DOFORK);
+			with = fork();
+			for (int i = 0; i < (with ? 300 : 30000); i++) {
+				unsigned long at;
+
+				seed = seed * 1103515245 + 12345 + (unsigned)round;
+				at = LOG + (i % 4 ? seed >> 8 & 0x8ff8 : 0);
+				*(volatile unsigned long *)at ^= (seed >> 4 & 0x1f) << (i % 3 * 8);
+				if (with)
+					pwrite(fd, "log", 3, i);
+			}
+			if (!with)
+				_exit(0);
+			if (round % 4 == 1)
+				madvise((void *)LOG, LOG_END - LOG, MADV_REMOVE);
+			if (round % 4 == 2)
+				mprotect((void *)LOG, LOG_END - LOG, PROT_READ);
+			if (round % 4 == 3)
+				munmap((void *)LOG, LOG_END - LOG);
+			for (int i = 0; i < 100; i++)
+				pwrite(fd, "log", 3, i);
+			_exit(0);
+		}
+		waitpid(p, NULL, 0);
+	}
+	return getpid() > 1 ? 0 : 1;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -719,7 +831,10 @@ static const struct {
 	{ "change the age", change_the_age },
 	{ "forged answers", forged_answers },
 	{ "without table", without_table },
+	{ "forged writes", forged_writes },
+	{ "spoiled log", spoiled_log },
 	{ "not in place", ask_often },
+	{ "not later", no_log },
 };
 
 /* All, or the one that is named. */

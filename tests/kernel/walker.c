@@ -31,7 +31,7 @@
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/walker.h"
 
-enum { LOOK_NS = 2000000, LOOKS_MAX = 5000, TEXT_MAX = 1 << 16 };
+enum { LOOK_NS = 2000000, LOOKS_MAX = 30000, TEXT_MAX = 1 << 16 };
 
 struct walker {
 	struct watch watch; /* first: the orders */

@@ -61,6 +61,13 @@ static int refuse_https(const struct jin *net, struct err *e)
 	return r < 0 ? r : 0;
 }
 
+static bool says_something(const struct jin *o)
+{
+	own_mem char *text = o ? jin_dump(o) : NULL;
+
+	return text && !str_eq(text, "{}");
+}
+
 /* Nothing here can rewrite requests, or send them through a proxy: saying yes would be a lie. */
 static int refuse_rules(const struct jin *net, struct err *e)
 {
@@ -68,13 +75,11 @@ static int refuse_rules(const struct jin *net, struct err *e)
 
 	for (size_t i = 0; i < 2; i++) {
 		const struct jin *o = NULL;
-		own_mem char *text = NULL;
 		int r = jin_obj(net, fields[i], &o, e);
 
 		if (r < 0)
 			return r;
-		text = r ? jin_dump(o) : NULL;
-		if (text && !str_eq(text, "{}"))
+		if (says_something(o))
 			return err_say(e, EOPNOTSUPP,
 				"'%s' is not supported: ward has no gateway "
 				"that could do it",
@@ -152,8 +157,24 @@ static int refuse_unsupported(const struct jin *o, struct err *e)
 		return err_say(e, EOPNOTSUPP, "'volumeMounts' is not supported");
 	if (r >= 0)
 		r = jin_obj(o, "iam", &iam, e);
-	if (r > 0 && jin_obj(iam, "tokens", &tokens, e) > 0)
+	if (r >= 0)
+		r = jin_obj(iam, "tokens", &tokens, e);
+	if (r >= 0 && says_something(tokens))
 		return err_say(e, EOPNOTSUPP, "'iam' is not supported");
+	return r < 0 ? r : 0;
+}
+
+/* Only a template of the operator's own can have the program that clients start next. */
+static int refuse_mcp(const struct jin *o, const char *means, struct err *e)
+{
+	const struct jin *mcp = NULL;
+	int r = jin_obj(o, "mcp", &mcp, e);
+
+	if (r > 0 && str_eq(means, "host"))
+		return err_say(e, EOPNOTSUPP,
+			"'mcp' needs a template that has the program mcp-gateway: make one, and "
+			"name "
+			"it in [alias] of ward.toml");
 	return r < 0 ? r : 0;
 }
 
@@ -205,14 +226,16 @@ static int read_wish(struct wish *w, bool v2, struct err *e)
 }
 
 /* The host's own programs come with an account that clients expect; a template brings its own. */
-static void choose_user(struct call *c, struct hub_create *q)
+static int look_at_template(struct call *c, struct wish *w, struct err *e)
 {
+	struct hub_create *q = &w->q;
 	const char *asked = q->template && *q->template ? q->template : NULL;
-	char means[TEMPLATE_NAME_MAX + 1];
+	char means[TEMPLATE_NAME_MAX + 1] = "";
 
 	if (hub_template_find(c->front->hub, &c->who, asked, means, NULL) == 0 &&
 		str_eq(means, "host"))
 		q->user = ACCOUNT_NAME;
+	return refuse_mcp(w->doc, means, e);
 }
 
 /* What is kept and given back, but opens nothing, is said. */
@@ -249,10 +272,9 @@ void e2b_create(struct call *c)
 		call_fail_memory(c);
 		return;
 	}
-	if (call_parse(c, &w->doc) && !call_failed(c, read_wish(w, v2, &e), &e)) {
-		choose_user(c, &w->q);
+	if (call_parse(c, &w->doc) && !call_failed(c, read_wish(w, v2, &e), &e) &&
+		!call_failed(c, look_at_template(c, w, &e), &e))
 		c->verb = hub_create(c->front->hub, &c->who, &w->q, on_created, c);
-	}
 	wish_destroy(w);
 }
 

@@ -20,6 +20,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/keys/key.h"
+#include "tier/kernel/trap/later.h"
 
 enum { SPINS = 2000 };
 
@@ -147,6 +148,7 @@ void kernel_done(struct kernel *k)
 	free(k->heap);
 	free(k->watches);
 	free(k->desk);
+	later_done(k);
 	if (k->epoll >= 0)
 		close(k->epoll);
 	if (k->timer_fd >= 0)

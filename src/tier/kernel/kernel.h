@@ -66,8 +66,9 @@ struct kernel_report {
 	_Atomic uint32_t pids_limit; /* written by ward, also while it runs: tasks; 0: none */
 };
 
-/* WARD_KERNEL_FAST: which calls a guest may have answered without us. */
-enum kernel_fast { FAST_PLACE, FAST_OFF };
+/* WARD_KERNEL_FAST: what a guest may have answered without us: also calls that are made later, also
+ * files that nobody can change, only what is known already, nothing. */
+enum kernel_fast { FAST_LATER, FAST_LEND, FAST_PLACE, FAST_OFF };
 
 struct kernel {
 	struct klock {
@@ -136,10 +137,12 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	enum kernel_fast fast;
-	struct exec_desk *desk;  /* task/exec.h; NULL: not used yet */
-	uint64_t *age;           /* trap/answers.h; NULL: nothing is answered in place */
-	struct answers *answers; /* the same */
-	bool no_loopback;        /* not even a network of its own */
+	struct exec_desk *desk;    /* task/exec.h; NULL: not used yet */
+	uint64_t *age;             /* trap/answers.h; NULL: nothing is answered in place */
+	struct answers *answers;   /* the same */
+	struct later_state *later; /* trap/later.h; NULL: not used yet */
+	bool no_loopback;          /* not even a network of its own */
+	struct knob *knobs;        /* fs/knobs.h */
 };
 
 void kernel_lock(struct kernel *k);

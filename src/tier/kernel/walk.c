@@ -159,6 +159,19 @@ void walk_time(struct walk *w, const char *name, int64_t *ns)
 		walk_fail(w, -EBADMSG);
 		*ns = 0;
 	}
+	if (*ns < 0)
+		*ns = 1;
+}
+
+void walk_past(struct walk *w, const char *name, int64_t *ns)
+{
+	const int64_t most = INT64_MAX / 4; /* 73 years: differences of two do not overflow */
+
+	walk_i64(w, name, ns);
+	if (w->mode == WALK_LOAD && (ckd_add(ns, *ns, w->shift) || *ns < -most || *ns > most)) {
+		walk_fail(w, -EBADMSG);
+		*ns = 0;
+	}
 }
 
 void walk_blob(struct walk *w, const char *name, void **p, size_t *len, size_t max)

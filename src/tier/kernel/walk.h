@@ -40,6 +40,7 @@ enum walk_kind {
 	WALK_PIPE,
 	WALK_SUPER,
 	WALK_IPC,
+	WALK_BACKING,
 	WALK_KEY,
 	WALK_KINDS
 };
@@ -50,6 +51,7 @@ struct walk_wanted {
 	struct dentry **dentries;
 	struct cred **creds;
 	uint32_t inode_count, dentry_count, cred_count;
+	struct backings *backings; /* walk/backings.h */
 };
 
 struct walk {
@@ -79,8 +81,11 @@ void walk_str(struct walk *w, const char *name, char **s); /* heap string, may b
 void walk_count(struct walk *w, const char *name, uint32_t *n, uint32_t max);
 /* The same, where each element is bytes of the walk too: there cannot be more than are left. */
 void walk_list(struct walk *w, const char *name, uint32_t *n, uint32_t max);
-/* CLOCK_MONOTONIC in ns; 0 stays 0. */
+/* When something is due, CLOCK_MONOTONIC in ns; 0 stays 0. What would be before this host's clock
+ * began is due at once. */
 void walk_time(struct walk *w, const char *name, int64_t *ns);
+/* When something was, by the same clock: that may be before it began. */
+void walk_past(struct walk *w, const char *name, int64_t *ns);
 /* An object that has its number. Loading: borrowed from the walk, NULL where it was. */
 void walk_ref(struct walk *w, const char *name, enum walk_kind kind, void **ref);
 /* The same for one that must be there. */

@@ -186,7 +186,7 @@ static int read_target(struct node *n, int fd, const char *name, int64_t size)
 	return n->target ? 0 : -ENOMEM;
 }
 
-/* Which of the directory's members, from @first on, have @name as a directory too. */
+/* Which of the directory's members behind @first, which has, have @name as a directory too. */
 static int gather(struct inode *dir, unsigned first, struct node *n, const char *name)
 {
 	struct node *dn = node_of(dir);
@@ -200,13 +200,15 @@ static int gather(struct inode *dir, unsigned first, struct node *n, const char 
 
 		if (fd < 0)
 			return fd;
-		if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno == ENOENT)
-				continue;
-			return -errno;
+		if (m > first) { /* that one was just looked at */
+			if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+				if (errno == ENOENT)
+					continue;
+				return -errno;
+			}
+			if (!S_ISDIR(st.st_mode))
+				break; /* a whiteout or a file ends what lies below */
 		}
-		if (!S_ISDIR(st.st_mode))
-			break; /* a whiteout or a file ends what lies below */
 		sub = host_openat2(
 			fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0, BENEATH);
 		n->members[n->member_count].layer = dn->members[m].layer;

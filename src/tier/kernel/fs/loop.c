@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
+#include "base/str.h"
 #include "tier/kernel/fs/loop.h"
+#include "tier/kernel/fs/sysfs.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -65,6 +67,38 @@ static void loop_clear(struct loop *l)
 	memset(l, 0, sizeof(*l));
 	l->opens = opens;
 	file_unref(f);
+}
+
+/* /sys/block/loopN; without room for it the ioctls still answer. */
+static void tell_sysfs(struct kernel *k, const struct loop *l)
+{
+	unsigned n = (unsigned)(l - k->vfs->loops);
+	const struct path root = { k->root_mount, k->root_mount->root };
+	char path[64], text[GUEST_PATH_MAX + 2] = "";
+	ssize_t len = l->file && l->file->path.dentry
+			      ? path_show(l->file->path, root, text, sizeof(text) - 1)
+			      : 0;
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = { { "size", (uint64_t)size_of(l) / SECTOR },
+		{ "ro", l->flags & LO_FLAGS_READ_ONLY ? 1 : 0 }, { "removable", 0 },
+		{ "loop/offset", l->offset }, { "loop/sizelimit", l->limit },
+		{ "loop/autoclear", l->flags & LO_FLAGS_AUTOCLEAR ? 1 : 0 },
+		{ "loop/partscan", l->flags & LO_FLAGS_PARTSCAN ? 1 : 0 }, { "loop/dio", 0 } };
+
+	text[len > 0 ? len : 0] = '\n';
+	text[len > 0 ? len + 1 : 1] = '\0';
+	str_fmt(path, sizeof(path), "block/loop%u/loop/backing_file", n);
+	sysfs_set(k, path, text);
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		str_fmt(path, sizeof(path), "block/loop%u/%s", n, rows[i].name);
+		str_fmt(text, sizeof(text), "%llu\n", (unsigned long long)rows[i].value);
+		sysfs_set(k, path, text);
+	}
+	str_fmt(path, sizeof(path), "block/loop%u/dev", n);
+	str_fmt(text, sizeof(text), "%d:%u\n", LOOP_MAJOR, n);
+	sysfs_set(k, path, text);
 }
 
 void loops_done(struct kernel *k)
@@ -367,7 +401,7 @@ static long block_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t a
 	}
 }
 
-static long loop_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
+static long device_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 {
 	struct loop *l = loop_of(f);
 	unsigned n = minor(f->inode->rdev);
@@ -400,6 +434,15 @@ static long loop_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t ar
 	}
 }
 
+static long loop_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
+{
+	long r = device_ioctl(f, t, cmd, arg);
+
+	if (r == 0 && _IOC_TYPE(cmd) == 'L')
+		tell_sysfs(f->k, loop_of(f));
+	return r;
+}
+
 static long loop_sync(struct file *f, struct task *t, bool data_only)
 {
 	struct file *b = loop_of(f)->file;
@@ -411,8 +454,10 @@ static void loop_release(struct file *f)
 {
 	struct loop *l = loop_of(f);
 
-	if (--l->opens == 0 && (l->flags & LO_FLAGS_AUTOCLEAR))
+	if (--l->opens == 0 && (l->flags & LO_FLAGS_AUTOCLEAR)) {
 		loop_clear(l);
+		tell_sysfs(f->k, l);
+	}
 }
 
 static const struct file_ops loop_ops = {

@@ -19,6 +19,7 @@
 
 #include "base/str.h"
 #include "tier/kernel/fs/listing.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/place.h"
@@ -233,7 +234,7 @@ static int open_text(struct inode *i, struct file *f, struct task *t)
 		return -ENOMEM;
 	buf_init(b, PROC_TEXT_MAX);
 	if (e->text)
-		buf_add_str(b, e->text);
+		buf_add_str(b, knob_text(f->k, e));
 	else if (e->show && file_readable(f))
 		e->show(&c, b);
 	if (b->bad) {
@@ -273,7 +274,7 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 	if (node(f->inode)->tid && !task_find(f->k, node(f->inode)->tid))
 		return -ESRCH;
 	/* Back at the start: a new moment (top and ps keep their files open). */
-	if (*pos == 0 && node(f->inode)->e->show && f->version++) {
+	if (*pos == 0 && node(f->inode)->e->show && (node(f->inode)->e->mounts || f->version++)) {
 		struct proc_ctx c = ctx_of(f->k, node(f->inode), io->task);
 
 		buf_cut(b, 0);
@@ -303,8 +304,17 @@ static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 	if (n < 0)
 		return n;
 	text[n] = '\0';
-	r = e->write ? e->write(&c, text) : 0;
+	r = e->write ? e->write(&c, text) : e->text ? knob_write(f->k, e, text) : 0;
 	return r < 0 ? r : n;
+}
+
+static long text_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
+{
+	enum { PROCMAP_QUERY_ = 0xc0686611 };
+	struct proc_ctx c = ctx_of(f->k, node(f->inode), t);
+
+	return node(f->inode)->e->maps && cmd == PROCMAP_QUERY_ ? proc_maps_query(c.t, t, arg)
+								: -ENOTTY;
 }
 
 static void text_release(struct file *f)
@@ -318,6 +328,7 @@ static const struct file_ops proc_text_ops = {
 	.name = "proc",
 	.read = text_read,
 	.write = text_write,
+	.ioctl = text_ioctl,
 	.release = text_release,
 };
 

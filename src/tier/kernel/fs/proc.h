@@ -34,7 +34,7 @@ struct proc_entry {
 	const char *text; /* what it always says; or */
 	void (*show)(const struct proc_ctx *c, struct buf *out);
 	int (*write)(const struct proc_ctx *c,
-		char *text); /* NULL: accepted where @mode allows, ignored */
+		char *text); /* NULL: a @text is kept where @mode allows; others forget */
 	/* links */
 	ssize_t (*link)(const struct proc_ctx *c, char *buf, size_t cap);
 	int (*follow)(const struct proc_ctx *c, struct path *ret);
@@ -44,6 +44,7 @@ struct proc_entry {
 	unsigned count;
 	bool private; /* for who may look into the process only */
 	bool mounts;  /* who polls it hears of mounts */
+	bool maps;    /* answers PROCMAP_QUERY */
 };
 
 struct super *proc_create(struct kernel *k); /* NULL: no memory */
@@ -67,9 +68,12 @@ struct proc_memory {
 struct proc_range {
 	uint64_t from, to;
 	bool readable, writable, stack, executable, shared;
-	bool time;        /* the host's own: where its clock is read */
-	bool file;        /* something else is behind it; also anonymous memory that is shared */
-	uint64_t used_kb; /* proc_host_each_used() only */
+	bool time; /* the host's own: where its clock is read */
+	bool file; /* something else is behind it; also anonymous memory that is shared */
+	uint64_t dev, ino, offset; /* the host's names for that; where in it */
+	/* proc_host_each_used() only: */
+	uint64_t store_id; /* ours, when it is a file of the store */
+	uint64_t used_kb;
 };
 /* All of them, in order; the first answer of @fn that is not 0 ends it and is returned. */
 int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);
@@ -80,6 +84,8 @@ int proc_host_each_used(
 uint64_t proc_host_locked(struct task *t); /* bytes */
 void proc_host_smaps(struct task *t, struct buf *out);
 void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
+/* proc_query.c: PROCMAP_QUERY of @about's maps, asked by @t. */
+long proc_maps_query(struct task *about, struct task *t, uint64_t arg);
 /* Does it wait in a call that the host makes for it (a futex)? */
 bool proc_host_sleeps(const struct task *t);
 void proc_host_memory(struct task *t, struct proc_memory *ret);

@@ -89,6 +89,18 @@ static bool is_ours(const struct line *l)
 	       (l->from >= SLOT_BASE && l->from < SLOT_BASE + SLOT_SIZE * SLOT_COUNT);
 }
 
+/* The store's files are named by number; 0: it is none of those. */
+static uint64_t store_id_of(struct kernel *k, const struct line *l)
+{
+	const char *base = strrchr(l->name, '/');
+	struct stat st;
+
+	if (!l->ino || !base || k->store < 0 || fstat(k->store, &st) < 0 ||
+		major(st.st_dev) != l->major || minor(st.st_dev) != l->minor)
+		return 0;
+	return strtoull(base + 1, NULL, 16);
+}
+
 /* Is @d the name of the file that the line maps? */
 static bool is_mapped(const struct dentry *d, const struct line *l, uint64_t store_id)
 {
@@ -126,21 +138,15 @@ static void name_file(
 	struct task *t, const struct line *l, char *out, size_t cap, uint64_t *ret_ino)
 {
 	struct vfs_state *v = t->k->vfs;
-	const char *base = strrchr(l->name, '/');
 	struct dentry *d;
 	struct mount *m;
-	struct stat st;
-	uint64_t id = 0;
 
 	out[0] = '\0';
 	if (str_after(l->name, "/memfd:")) {
 		str_fmt(out, cap, "/memfd: (deleted)");
 		return;
 	}
-	if (base && t->k->store >= 0 && fstat(t->k->store, &st) == 0 &&
-		major(st.st_dev) == l->major && minor(st.st_dev) == l->minor)
-		id = strtoull(base + 1, NULL, 16);
-	d = find_name(v, l, id);
+	d = find_name(v, l, store_id_of(t->k, l));
 	m = d ? mount_of(v, d->sb) : NULL;
 	if (!m || path_show((struct path){ m, d }, t->fs->root, out, cap) < 0) {
 		out[0] = '\0';
@@ -228,7 +234,10 @@ static struct proc_range range_of(const struct task *t, const struct line *l)
 		.executable = l->perms[2] == 'x',
 		.shared = l->perms[3] == 's',
 		.time = str_after(l->name, "[vvar") || str_eq(l->name, "[vdso]"),
-		.file = l->ino != 0 };
+		.file = l->ino != 0,
+		.dev = makedev(l->major, l->minor),
+		.ino = l->ino,
+		.offset = l->offset };
 }
 
 static bool is_guests(const struct line *l)
@@ -269,6 +278,7 @@ int proc_host_each_used(struct task *t, int (*fn)(void *arg, const struct proc_r
 		if (parse(s, &l)) { /* what the last one has is known */
 			r = one.to ? fn(arg, &one) : 0;
 			one = is_guests(&l) ? range_of(t, &l) : (struct proc_range){ .to = 0 };
+			one.store_id = store_id_of(t->k, &l);
 		} else if (sscanf(s, "Rss: %" SCNu64, &kb) == 1 ||
 			   sscanf(s, "Swap: %" SCNu64, &kb) == 1) {
 			one.used_kb += kb;

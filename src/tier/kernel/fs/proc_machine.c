@@ -3,8 +3,8 @@
  * tier/kernel/fs/proc_machine.c - what procfs says about the machine: the sandbox, not the host.
  *
  * Owns:  nothing.
- * Rules: memory and processors are those of the sandbox's limits. A knob that can be written is
- *        accepted and changes nothing, except the names.
+ * Rules: memory and processors are those of the sandbox's limits. A knob that can be written keeps
+ *        its value (fs/knobs.c) and changes nothing, except the names.
  */
 #include <cpuid.h>
 #include <errno.h>
@@ -208,6 +208,22 @@ static void show_version(const struct proc_ctx *c, struct buf *out)
 static void show_hostname(const struct proc_ctx *c, struct buf *out)
 {
 	buf_add_fmt(out, "%s\n", c->k->hostname[0] ? c->k->hostname : "ward");
+}
+
+static int set_name(char *name, size_t cap, char *text)
+{
+	text[strcspn(text, "\n")] = '\0';
+	return str_copy(name, cap, text) < 0 ? -EINVAL : 0;
+}
+
+static int write_hostname(const struct proc_ctx *c, char *text)
+{
+	return set_name(c->k->hostname, sizeof(c->k->hostname), text);
+}
+
+static int write_domain(const struct proc_ctx *c, char *text)
+{
+	return set_name(c->k->domainname, sizeof(c->k->domainname), text);
 }
 
 static void show_domain(const struct proc_ctx *c, struct buf *out)
@@ -500,8 +516,8 @@ static const struct proc_entry sys_kernel[] = {
 	TEXT("ostype", "Linux\n"),
 	TEXT("osrelease", GUEST_RELEASE "\n"),
 	TEXT("version", GUEST_VERSION "\n"),
-	REG("hostname", 0644, .show = show_hostname),
-	REG("domainname", 0644, .show = show_domain),
+	REG("hostname", 0644, .show = show_hostname, .write = write_hostname),
+	REG("domainname", 0644, .show = show_domain, .write = write_domain),
 	REG("pid_max", 0644, .show = show_pid_max),
 	REG("ns_last_pid", 0644, .show = show_last_pid, .write = write_last_pid),
 	TEXT("cap_last_cap", "40\n"),

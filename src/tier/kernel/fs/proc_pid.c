@@ -555,7 +555,7 @@ static const struct proc_entry ns_entries[] = {
 
 #define COMMON                                                                                     \
 	REG("status", 0444, .show = show_status), REG("statm", 0444, .show = show_statm),          \
-		REG("maps", 0444, .show = show_maps, .private = true),                             \
+		REG("maps", 0444, .show = show_maps, .private = true, .maps = true),               \
 		REG("smaps", 0444, .show = show_smaps, .private = true),                           \
 		REG("cmdline", 0444, .show = show_cmdline),                                        \
 		REG("environ", 0400, .show = show_environ, .private = true),                       \

@@ -205,6 +205,40 @@ void store_free(struct inode *i)
 	n->charged = 0;
 }
 
+int store_peek(struct inode *i, void *buf, size_t len, int64_t off)
+{
+	struct node *n = node_of(i);
+	int r = store_open(i, false);
+	ssize_t got = 0;
+
+	if (r < 0)
+		return r;
+	if (n->fd >= 0)
+		got = host_pread(n->fd, buf, len, off);
+	if (!n->opens)
+		store_close(i);
+	if (got < 0)
+		return (int)got;
+	memset((char *)buf + got, 0, len - (size_t)got);
+	return 0;
+}
+
+int store_poke(struct inode *i, const void *buf, size_t len, int64_t off)
+{
+	struct node *n = node_of(i);
+	int r = n->content == CONTENT_STORE ? store_open(i, true) : -EACCES;
+	size_t left = off < i->size ? (size_t)(i->size - off) : 0;
+	ssize_t put = 0;
+
+	if (r < 0)
+		return r;
+	if (left)
+		put = host_pwrite(n->fd, buf, len < left ? len : left, off);
+	if (!n->opens)
+		store_close(i);
+	return put < 0 ? (int)put : 0;
+}
+
 int store_resize(struct inode *i, int64_t size)
 {
 	struct node *n = node_of(i);

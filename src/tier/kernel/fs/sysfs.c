@@ -2,7 +2,7 @@
 /*
  * tier/kernel/fs/sysfs.c - a small /sys.
  *
- * Owns:  nothing: it is a tree of texts that never change.
+ * Owns:  nothing: it is a tree of texts. Only loop devices have some that change (sysfs_set()).
  * Rules: the texts are in the tree's own tables, so an idle sandbox has no host file for them.
  */
 #include <errno.h>
@@ -65,6 +65,7 @@ static int text_at(struct dentry *sys, const char *path, const char *text)
 
 	if (!d)
 		return -ENOMEM;
+	free(node_of(d->inode)->target);
 	node_of(d->inode)->target = strdup(text);
 	if (!node_of(d->inode)->target)
 		return -ENOMEM;
@@ -105,6 +106,14 @@ static int cpus(struct dentry *sys, unsigned count)
 			r = text_at(sys, path, text);
 	}
 	return r;
+}
+
+int sysfs_set(struct kernel *k, const char *path, const char *text)
+{
+	for (struct mount *m = k->vfs->mounts; m; m = m->next)
+		if (m->kept && m->sb->ops == &tree_sysfs)
+			return text_at(m->sb->root, path, text);
+	return -ENOENT;
 }
 
 int sysfs_fill(struct dentry *sys)

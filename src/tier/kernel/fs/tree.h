@@ -140,6 +140,10 @@ void store_free(struct inode *i);
 int store_reopen(struct inode *i); /* a read-only descriptor of STORE contents */
 ssize_t store_read(struct file *f, struct uio *io, int64_t *pos);
 ssize_t store_write(struct file *f, struct uio *io, int64_t *pos);
+/* Bytes of a regular file's contents, without a file that is open: zeros where there are none; and
+ * into those that are ours, up to its end. 0 or -errno. */
+int store_peek(struct inode *i, void *buf, size_t len, int64_t off);
+int store_poke(struct inode *i, const void *buf, size_t len, int64_t off);
 int64_t store_blocks(struct inode *i);
 /* May [@off, @off + @len) be filled? -ENOSPC. */
 int store_room(struct inode *i, int64_t off, int64_t len);

@@ -87,6 +87,7 @@ static int file_mmap(struct file *f, unsigned prot, unsigned flags, struct map_s
 	r = store_open(i, (writes && shared) || n->content == CONTENT_NONE);
 	if (r < 0)
 		return r;
+	i->was_mapped = true;
 	ret->offset = 0;
 	ret->fd = n->fd;
 	if (n->content == CONTENT_STORE && !(writes && shared)) {

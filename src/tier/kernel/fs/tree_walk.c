@@ -153,6 +153,7 @@ static void inode_walk(struct inode *i, struct walk *w)
 	walk_u32(w, "seals", &n->seals);
 	walk_str(w, "target", &target);
 	if (w->mode == WALK_LOAD) {
+		i->was_mapped = true; /* by a memory that comes along, perhaps */
 		free(n->target);
 		n->target = target;
 	}

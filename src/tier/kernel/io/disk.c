@@ -22,6 +22,7 @@
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/vfs/inode.h"
 
 enum {
@@ -164,6 +165,7 @@ static void *disk_main(void *arg)
 		if (buf || j->kind != JOB_FETCH)
 			do_job(d->ops, j, buf);
 		kernel_lock(k);
+		later_run(k, NULL);
 		j->over = true;
 		wait_wake(&j->queue, 0);
 		disk_drop(j);

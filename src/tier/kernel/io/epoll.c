@@ -115,6 +115,7 @@ static void on_event(struct wait_entry *e, unsigned events)
 		return; /* a one-shot that was reported */
 	if (events && !(events & (it->events | POLLERR | POLLHUP)))
 		return;
+	e->took = wait_has_idle(&it->ep->wait);
 	ready_push(it->ep, it);
 	epoll_news(it->ep);
 }
@@ -141,6 +142,7 @@ static int item_reg_add(struct poll_reg *reg, struct wait_queue *q)
 	it->wait_used = true;
 	w->item = it;
 	w->entry.fn = on_event;
+	w->entry.exclusive = it->events & EPOLLEXCLUSIVE;
 	w->entry.events = 0; /* the mask may change later: on_event() looks */
 	wait_add(q, &w->entry);
 	return 0;

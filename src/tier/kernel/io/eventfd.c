@@ -95,7 +95,7 @@ static void eventfd_walk(struct file *f, struct walk *w)
 
 const struct file_ops eventfd_ops = {
 	.name = "[eventfd]",
-	.flags = FILE_STREAM | FILE_NO_PARTIAL,
+	.flags = FILE_STREAM | FILE_NO_PARTIAL | FILE_NO_SPLICE,
 	.read = event_read,
 	.write = event_write,
 	.poll = eventfd_poll,

@@ -551,7 +551,7 @@ static void fanotify_walk(struct file *f, struct walk *w)
 
 const struct file_ops fanotify_ops = {
 	.name = "fanotify",
-	.flags = FILE_STREAM | FILE_NO_PARTIAL,
+	.flags = FILE_STREAM | FILE_NO_PARTIAL | FILE_NO_SPLICE,
 	.read = fanotify_read,
 	.write = fanotify_write,
 	.poll = fanotify_poll,

@@ -40,10 +40,10 @@ struct event {
 		uint16_t len;
 		uint32_t fsid[2], bytes;
 		int32_t handle_type;
-		uint64_t handle[2];
+		uint8_t handle[16];
 		char name[];
 	} __attribute__((packed)) info;
-};
+} __attribute__((packed));
 
 static struct fake *g;
 static struct task *me; /* pid 1 */

@@ -469,7 +469,7 @@ static void event_walk(struct fan_group *g, struct fan_event *e, struct walk *w)
 
 	walk_u32(w, "mask", &v.mask);
 	walk_i32(w, "pid", &v.pid);
-	walk_time(w, "born", &v.born);
+	walk_past(w, "born", &v.born);
 	walk_bool(w, "has_dir", &v.has_dir);
 	walk_bool(w, "has_new", &v.has_new);
 	walk_bool(w, "has_object", &v.has_object);

@@ -499,7 +499,7 @@ void inotify_each(const struct file *f, void (*fn)(void *arg, struct inode *i), 
 
 const struct file_ops inotify_ops = {
 	.name = "inotify",
-	.flags = FILE_STREAM,
+	.flags = FILE_STREAM | FILE_NO_SPLICE,
 	.read = inotify_read,
 	.poll = inotify_poll,
 	.ioctl = inotify_ioctl,

@@ -299,6 +299,44 @@ static void posix_timer_counts_overruns(void **state)
 	assert_int_equal(fake_call(me, SYS_timer_delete, 0), -EINVAL);
 }
 
+/* Of several epolls that want to be woken alone, one is; and all when it is over. */
+static void epoll_exclusive_wakes_one(void **state)
+{
+	struct gepoll_event ev = { .events = EPOLLIN | EPOLLEXCLUSIVE | (uint32_t)EPOLLET };
+	struct task *who[3];
+	int32_t *fds = fake_ptr(g, mem);
+	unsigned over = 0;
+	int rd, wr;
+	long r;
+
+	assert_int_equal(fake_call(me, SYS_pipe2, mem.v, O_NONBLOCK), 0);
+	rd = fds[0];
+	wr = fds[1];
+	for (unsigned i = 0; i < ARRAY_LEN(who); i++) {
+		long ep = fake_call(me, SYS_epoll_create1, 0);
+
+		memcpy(fake_ptr(g, mem), &ev, sizeof(ev));
+		assert_int_equal(fake_call(me, SYS_epoll_ctl, (uint64_t)ep, EPOLL_CTL_ADD,
+					 (uint64_t)rd, mem.v),
+			0);
+		who[i] = fake_thread(me);
+		assert_int_equal(fake_call(who[i], SYS_epoll_wait, (uint64_t)ep, mem.v + 256, 1,
+					 (uint64_t)-1),
+			SYS_BLOCK);
+	}
+	for (unsigned round = 1; round < ARRAY_LEN(who); round++) {
+		assert_int_equal(rw(me, wr, 1, true), 1);
+		over = 0;
+		for (unsigned i = 0; i < ARRAY_LEN(who); i++)
+			over += fake_over(who[i], &r);
+		assert_int_equal(over, round);
+	}
+	/* Its counts are no bytes: nothing is spliced into an event. */
+	assert_int_equal(fake_call(me, SYS_splice, (uint64_t)rd, 0,
+				 (uint64_t)fake_call(me, SYS_eventfd2, 0, 0), 0, 1, 0),
+		-EINVAL);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, begin, end)
@@ -309,6 +347,7 @@ int main(void)
 		T(epoll_levels_and_edges),
 		T(epoll_nests_without_rings),
 		T(epoll_wakes_one),
+		T(epoll_exclusive_wakes_one),
 		T(timers_tick),
 		T(sleep_is_interrupted),
 		T(posix_timer_counts_overruns),

@@ -115,7 +115,7 @@ static void signalfd_walk(struct file *f, struct walk *w)
 
 const struct file_ops signalfd_ops = {
 	.name = "[signalfd]",
-	.flags = FILE_STREAM,
+	.flags = FILE_STREAM | FILE_NO_SPLICE,
 	.read = signalfd_read,
 	.poll = signalfd_poll,
 	.lseek = io_no_seek,

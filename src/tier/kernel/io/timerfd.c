@@ -124,7 +124,7 @@ static void timerfd_walk(struct file *f, struct walk *w)
 
 const struct file_ops timerfd_ops = {
 	.name = "[timerfd]",
-	.flags = FILE_STREAM,
+	.flags = FILE_STREAM | FILE_NO_SPLICE,
 	.read = timerfd_read,
 	.poll = timerfd_poll,
 	.lseek = io_no_seek,

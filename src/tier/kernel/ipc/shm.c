@@ -29,8 +29,6 @@
 
 enum {
 	PAGE = 4096,
-	FD_LOW = 200,
-	FD_HIGH = 1000,
 	CMD_SHM_LOCK = 11,
 	CMD_SHM_UNLOCK = 12,
 	CMD_SHM_STAT = 13,
@@ -193,17 +191,6 @@ void ipc_proc_forked(struct proc *parent, struct proc *child)
 	}
 }
 
-/* A number that the guest does not use now, below any host's limit; -EMFILE. Should the guest get
- * it later, its own file replaces ours there before it is mapped. */
-static int free_fd(struct task *t)
-{
-	for (int n = FD_HIGH; n >= FD_LOW; n--) {
-		if ((unsigned)n >= t->files->cap || !t->files->slots[n].file)
-			return n;
-	}
-	return -EMFILE;
-}
-
 /* The guest does one memory call; its result is the call's. */
 static long run_one(struct task *t, const struct shim_step *step, int fd, int at)
 {
@@ -263,7 +250,7 @@ SYSCALL3(shmat, int32_t, id, uint64_t, addr, int32_t, flags)
 	struct shm_seg *seg;
 	uint64_t at;
 	long r;
-	int e, fd = free_fd(task);
+	int e, fd = files_spare(task);
 
 	if (!s || fd < 0)
 		return -ENOMEM;

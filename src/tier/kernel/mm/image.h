@@ -20,10 +20,22 @@ enum {
 	REGION_FLAGS = 31
 };
 
+struct inode;
+
+/* What several mappings may have in common: a file, or shared memory that has none. */
+struct mm_backing {
+	unsigned refs;
+	struct inode *inode; /* a regular file of a tree, reference; NULL: none that we know */
+};
+void mm_backing_unref(struct mm_backing *b);
+
+/* Of a known file only what differs from it is in the pages; of one that is shared, nothing. */
 struct mm_image {
 	struct mm_region {
 		uint64_t from, to;
-		uint32_t flags; /* REGION_* */
+		uint32_t flags;             /* REGION_* */
+		struct mm_backing *backing; /* reference; NULL: private memory of its own */
+		uint64_t offset;
 	} * regions;
 	struct mm_page {
 		uint64_t at;
@@ -36,7 +48,7 @@ extern const struct mm_ops mm_image_ops;
 
 void mm_image_free(struct mm_image *image);
 /* Each behind the last: 0, -EINVAL, -ENOMEM. A page's bytes are zero at first. */
-int mm_image_add_region(struct mm_image *image, uint64_t from, uint64_t to, uint32_t flags);
+int mm_image_add_region(struct mm_image *image, const struct mm_region *r); /* copies */
 int mm_image_add_page(struct mm_image *image, uint64_t at, uint8_t **ret_bytes);
 
 #endif

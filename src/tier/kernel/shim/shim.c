@@ -371,6 +371,8 @@ static void do_clone(struct slot *s, struct ucontext *uc)
 	} else {
 		r = call6(SYS_clone, c.flags, 0, 0, c.ctid, c.tls, 0);
 		if (r == 0) {
+			if (c.log)
+				((struct place_state *)PLACE_STATE)->log = 0;
 			if (kernel_call(SHIM_HELLO, c.token, (uint64_t)s, 0, 0) != 0)
 				leave();
 			uc->m.rax = 0;
@@ -447,6 +449,10 @@ static void obey(struct slot *s, struct ucontext *uc)
 		case ORDER_RUN:
 			uc->m.rax = (uint64_t)run_steps(s, &at);
 			break;
+		case ORDER_LOG:
+			if (run_steps(s, &at) >= 0)
+				((struct place_state *)PLACE_STATE)->log = 1;
+			break;
 		default:
 			return;
 		}
@@ -463,10 +469,46 @@ static int is_touch(int sig, const struct ucontext *uc)
 	       uc->m.rip < (uint64_t)place_touched;
 }
 
+/*
+ * In the middle of place_prepare(), which has done nothing yet that counts: as if it had not begun.
+ * Neither its stack nor its registers are the guest's, so nothing else can be done with it.
+ */
+static void begin_again(struct ucontext *uc)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+	const struct place_site *site =
+		(const struct place_site *)(PLACE_SITES_AT + (s->site & 0x7e0));
+	uint64_t flags = (s->flags >> 8 & 0xd5) | (s->flags & 1) << 11;
+
+	uc->m.rdi = s->rdi;
+	uc->m.rsi = s->rsi;
+	uc->m.rdx = s->rdx;
+	uc->m.rsp = s->rsp;
+	uc->m.rbx = s->rbx;
+	uc->m.rbp = s->rbp;
+	uc->m.r8 = s->r8;
+	uc->m.r9 = s->r9;
+	uc->m.r10 = s->r10;
+	uc->m.r12 = s->r12;
+	uc->m.r13 = s->r13;
+	uc->m.r14 = s->r14;
+	uc->m.r15 = s->r15;
+	uc->m.eflags = (uc->m.eflags & ~0x8d5UL) | flags;
+	uc->m.rax = site->nr;
+	uc->m.rip = site->ret - 2;
+	s->busy = 0;
+}
+
 void shim_handler(int sig, const void *info, struct ucontext *uc)
 {
 	struct slot *s = (struct slot *)SLOT_OF((uint64_t)uc);
 
+	if (uc->m.rsp > PLACE_STACK_AT && uc->m.rsp <= PLACE_LOG_AT &&
+		uc->m.rip - SHIM_BASE < SHIM_SIZE) {
+		begin_again(uc);
+		if (sig == SIGSEGV_ || sig == SIGBUS_)
+			return;
+	}
 	if (is_touch(sig, uc)) {
 		uc->m.rip = (uint64_t)place_give_up;
 		return;
@@ -508,15 +550,152 @@ _Static_assert(
 		offsetof(struct place_fd, stat) == 72 && offsetof(struct place_fd, pos) == 40 &&
 		offsetof(struct place_fd, text_at) == 56 && offsetof(struct place_fd, closed) == 64,
 	"as the stubs have it");
-_Static_assert(PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
-		       PLACE_VIEW < PLACE_SIGNALS_AT &&
-		       PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
-		       PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_TEXT_AT &&
-		       PLACE_TEXT_AT + PLACE_TEXT <= PLACE_AGE &&
-		       (AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
-		       PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) ==
-			       PLACE_BASE + PLACE_SIZE,
+_Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
+		       offsetof(struct place_state, read_pos) == 64 &&
+		       offsetof(struct place_state, rsp) == 80 &&
+		       offsetof(struct place_state, r10) == 120 &&
+		       offsetof(struct place_state, head) == 160,
+	"as the stubs have it");
+_Static_assert(
+	PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
+		PLACE_STATE + sizeof(struct place_state) <= PLACE_SIGNALS_AT &&
+		PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
+		PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_TEXT_AT &&
+		PLACE_TEXT_AT + PLACE_TEXT <= PLACE_AGE && PLACE_STACK_AT == PLACE_SHARED_END &&
+		sizeof(struct place_log) == PLACE_LOG_SIZE &&
+		PLACE_LOG_AT + PLACE_LOG_SIZE == PLACE_BASE + PLACE_SIZE &&
+		(AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
+		PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) == PLACE_SHARED_END,
 	"one behind the other");
+/*
+ * What is made later. This part has a stack and registers of its own, and whatever interrupts it
+ * makes it begin again: it lays out what is to be made, and the stub adds that to the log when
+ * everything is the guest's again. What it knows and will no longer be so it forgets before.
+ */
+enum { NO_ANSWER = -8192, F_SETLK_ = 6, F_SETLKW_ = 7, F_UNLCK_ = 2 };
+long place_prepare(uint32_t kind);
+
+static struct place_log *log_of(void)
+{
+	return (struct place_log *)PLACE_LOG_AT;
+}
+
+static int is_open_for(uint32_t fd, unsigned what)
+{
+	return fd < PLACE_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
+}
+
+static int lay(struct place_state *s, const struct later_entry *e, const void *data, unsigned cost)
+{
+	struct place_log *l = log_of();
+	uint64_t head = __atomic_load_n(&l->head, __ATOMIC_ACQUIRE);
+	uint64_t at = (head & 0xffff) * 8, size = sizeof(*e) + ((e->len + 7UL) & ~7UL);
+
+	if ((head >> 16 & 0xffff) + cost > LATER_COST_MAX || at + size > LATER_LOG_BYTES ||
+		!is_open_for(e->fd, e->op))
+		return 0;
+	*(struct later_entry *)&l->entries[at] = *e;
+	memcpy(&l->entries[at + sizeof(*e)], data, e->len);
+	s->head = head;
+	s->next = head + ((uint64_t)cost << 16) + size / 8;
+	return 1;
+}
+
+static long later_lock(struct place_state *s)
+{
+	struct {
+		int16_t type, whence;
+		int32_t pad;
+		int64_t start, len;
+	} g;
+	struct later_entry e = { .op = LATER_LOCK, .fd = (uint8_t)s->rdi };
+
+	if ((uint32_t)s->rsi != F_SETLK_ && (uint32_t)s->rsi != F_SETLKW_)
+		return NO_ANSWER;
+	memcpy(&g, (const void *)s->rdx, sizeof(g));
+	if (g.type < 0 || g.type > F_UNLCK_ || g.whence || g.start < 0 || g.start >> 61 ||
+		g.len < 0 || g.len >> 61)
+		return NO_ANSWER;
+	e.type = (uint16_t)g.type;
+	e.at = g.start;
+	e.count = g.len;
+	return lay(s, &e, NULL, 1) ? 0 : NO_ANSWER;
+}
+
+/* What a file held, or how large it was, is not so any more. */
+static void forget(uint32_t fd, unsigned knows)
+{
+	((struct place_fd *)PLACE_FDS_AT)[fd].knows &= ~knows;
+	for (int i = 0; i < LATER_READS; i++)
+		if (log_of()->reads[i].fd == fd)
+			log_of()->reads[i].len = 0;
+}
+
+static long later_write(struct place_state *s)
+{
+	struct later_entry e = { .op = LATER_WRITE, .fd = (uint8_t)s->rdi };
+
+	if (s->rdx - 1 >= LATER_WRITE_MAX || s->r10 > LATER_OFFSET_MAX)
+		return NO_ANSWER;
+	e.len = (uint32_t)s->rdx;
+	e.at = (int64_t)s->r10;
+	e.count = (int64_t)__builtin_ia32_rdtsc();
+	forget(e.fd, FD_STAT);
+	return lay(s, &e, (const void *)s->rsi, LATER_WRITE_COST) ? (long)e.len : NO_ANSWER;
+}
+
+static long later_close(struct place_state *s)
+{
+	struct later_entry e = { .op = LATER_CLOSE, .fd = (uint8_t)s->rdi };
+
+	if (!lay(s, &e, NULL, 1))
+		return NO_ANSWER;
+	forget(e.fd, ~0U);
+	log_of()->may[e.fd] = 0;
+	return 0;
+}
+
+static long known_read(const struct place_state *s)
+{
+	uint64_t age = ((volatile uint64_t *)PLACE_AGE)[AGE_FILES];
+
+	for (int i = 0; i < LATER_READS; i++) {
+		const struct later_read *r = &log_of()->reads[i];
+
+		if (r->len == 0 || r->len != s->rdx || r->at != (int64_t)s->r10 ||
+			r->fd != (uint32_t)s->rdi || r->age != age ||
+			(uint64_t)r->value > sizeof(r->data))
+			continue;
+		memcpy((void *)s->rsi, r->data, (uint64_t)r->value);
+		return r->value;
+	}
+	return NO_ANSWER;
+}
+
+__attribute__((used)) long place_prepare(uint32_t kind)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+	uint32_t fd = (uint32_t)s->rdi;
+
+	s->next = 0;
+	if (!s->log || fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
+		return NO_ANSWER;
+	switch (kind) {
+	case PLACE_LOCK:
+		return is_open_for(fd, LATER_LOCK) ? later_lock(s) : NO_ANSWER;
+	case PLACE_PREAD:
+		return is_open_for(fd, LATER_READ) ? known_read(s) : NO_ANSWER;
+	case PLACE_PWRITE:
+		return is_open_for(fd, LATER_WRITE) ? later_write(s) : NO_ANSWER;
+	case PLACE_SYNC:
+		return is_open_for(fd, LATER_SYNC) ? 0 : NO_ANSWER;
+	case PLACE_CLOSE:
+		return is_open_for(fd, LATER_CLOSE) ? later_close(s) : NO_ANSWER;
+	default:
+		return NO_ANSWER;
+	}
+}
+
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 /* clang-format off */
@@ -526,6 +705,7 @@ __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set SIGNALS, " TEXT(PLACE_SIGNALS_AT) "\n"
 	".set FDS, " TEXT(PLACE_FDS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
+	".set LOG, " TEXT(PLACE_LOG_AT) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
 	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
 /* clang-format on */
@@ -564,6 +744,8 @@ __asm__(".text\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
 	"	mov SITES+12(%rcx), %eax\n" /* kind */
+	"	cmp $13, %eax\n"
+	"	ja place_later\n"
 	"	cmp $6, %eax\n"
 	"	je place_signal\n"
 	"	ja place_fd\n"
@@ -692,6 +874,8 @@ __asm__(".text\n"
 	"place_fd:\n"
 	"	cmp $12, %eax\n"
 	"	je place_mmap\n"
+	"	cmp $11, %eax\n"
+	"	je place_close\n"
 	"	cmp $16, %edi\n"
 	"	jae place_give_up\n"
 	"	imul $216, %edi, %r11d\n"
@@ -754,7 +938,6 @@ __asm__(".text\n"
 	"	cmp %rcx, FDS+16(%r11)\n"
 	"	jne place_give_up\n"
 	"	cmp $11, %eax\n"
-	"	je 6f\n"
 	"	ja 8f\n"
 	/* read: as much as there is, if it is here. A handler that comes meanwhile finds the
 	   position where it will be. */
@@ -786,9 +969,23 @@ __asm__(".text\n"
 	"	mov %rax, %rcx\n"
 	"	movq $0, STATE+72\n"
 	"	jmp 9b\n"
-	/* close: the host's copy, if there is one, goes here. */
-	"6:	testb $16, FDS+36(%r11)\n"
-	"	jz place_give_up\n"
+	/* close: what is lent, where the host's copy goes here; or later. */
+	"place_close:\n"
+	"	cmp $16, %edi\n"
+	"	jae place_give_up\n"
+	"	imul $216, %edi, %r11d\n"
+	"	mov FDS+24(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS(%r11)\n"
+	"	jne place_later\n"
+	"	mov FDS+32(%r11), %ecx\n"
+	"	and $0xff8, %ecx\n"
+	"	mov AGE(%rcx), %rcx\n"
+	"	cmp %rcx, FDS+16(%r11)\n"
+	"	jne place_later\n"
+	"	testb $16, FDS+36(%r11)\n"
+	"	jz place_later\n"
 	"	movl $1, FDS+64(%r11)\n"
 	"	movq $0, FDS(%r11)\n"
 	"	testb $32, FDS+36(%r11)\n"
@@ -830,6 +1027,36 @@ __asm__(".text\n"
 	"	mov $9, %eax\n"
 	"	syscall\n"
 	"	mov %rax, %rcx\n"
+	"	jmp 9b\n"
+	/* By place_prepare(), with a stack of its own: then the log has it, or nothing has
+	   happened. */
+	"place_later:\n"
+	"	mov %rsp, STATE+80\n"
+	"	mov %rbx, STATE+88\n"
+	"	mov %rbp, STATE+96\n"
+	"	mov %r8, STATE+104\n"
+	"	mov %r9, STATE+112\n"
+	"	mov %r10, STATE+120\n"
+	"	mov %r12, STATE+128\n"
+	"	mov %r13, STATE+136\n"
+	"	mov %r14, STATE+144\n"
+	"	mov %r15, STATE+152\n"
+	"	mov %eax, %edi\n"
+	"	mov $LOG, %esp\n"
+	"	call place_prepare\n"
+	"	mov STATE+80, %rsp\n"
+	"	mov STATE+104, %r8\n"
+	"	mov STATE+112, %r9\n"
+	"	mov STATE+120, %r10\n"
+	"	mov %rax, %rcx\n"
+	"	cmp $-8192, %rax\n"
+	"	je place_give_up\n"
+	"	mov STATE+168, %r11\n"
+	"	test %r11, %r11\n"
+	"	jz 9b\n"
+	"	mov STATE+160, %rax\n"
+	"	lock cmpxchg %r11, LOG\n"
+	"	jne place_give_up\n"
 	"	jmp 9b\n"
 	"place_touched:\n"
 	"place_give_up:\n"

@@ -40,6 +40,8 @@
  *                  answer; one that was given at another age is none
  *   PLACE_ANSWERS_AT   behind it, and nobody else's to write either: what was asked by path, in the
  *                  whole sandbox
+ *   PLACE_LOG_AT   where some have a memory that they share with the kernel process: calls that
+ *                  were answered here and are made later (trap/later.h)
  */
 #define PLACE_BASE 0x50f0000
 #define PLACE_SITES_AT 0x50f0400
@@ -50,7 +52,11 @@
 #define PLACE_TEXT_AT 0x50f3000 /* the first bytes of files that are open */
 #define PLACE_AGE 0x50ff000
 #define PLACE_ANSWERS_AT 0x5100000
-#define PLACE_SIZE 0xc0000
+#define PLACE_SHARED_END 0x51b0000
+#define PLACE_STACK_AT 0x51b0000 /* of what answers in C; its end is the log */
+#define PLACE_LOG_AT 0x51b1000
+#define PLACE_LOG_SIZE 0x9000
+#define PLACE_SIZE 0xca000
 #define PLACE_STUB 16 /* bytes of one */
 /* What every guest process has of ours. */
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
@@ -77,7 +83,12 @@ enum {
 	PLACE_READ,     /* (descriptor, buffer, length) */
 	PLACE_CLOSE,    /* (descriptor) */
 	PLACE_MMAP,     /* (address, length, protection, flags, descriptor, offset) */
-	PLACE_DENTS     /* (descriptor), a directory that was listed to its end */
+	PLACE_DENTS,    /* (descriptor), a directory that was listed to its end */
+	/* Made later, as some closes are: */
+	PLACE_LOCK,  /* fcntl: (descriptor, F_SETLK or F_SETLKW, struct flock) */
+	PLACE_PREAD, /* what was read there before */
+	PLACE_PWRITE,
+	PLACE_SYNC
 };
 /* The counters in PLACE_AGE. */
 enum {
@@ -147,6 +158,60 @@ struct place_signals {
 	uint64_t age;
 };
 
+/* What a stub keeps while it runs. */
+struct place_state {
+	uint32_t busy, threads;
+	uint64_t rdi, rsi, rdx, flags, site; /* flags: al, ah; site: its offset */
+	uint32_t stamp, view, hash;
+	uint32_t log;               /* a log is mapped */
+	uint64_t read_pos, read_at; /* of a read: where it began, and where that stands, or 0 */
+	uint64_t rsp, rbx, rbp, r8, r9, r10, r12, r13, r14, r15;
+	uint64_t head, next; /* of the log, before and after; 0: nothing is made later */
+};
+
+/* What may be answered for a descriptor, and the calls that lie in a log. */
+enum { LATER_LOCK = 1, LATER_WRITE = 2, LATER_SYNC = 4, LATER_READ = 8, LATER_CLOSE = 16 };
+enum {
+	LATER_LOG_BYTES = 0x8000,
+	LATER_WRITE_MAX = 8192, /* bytes of one */
+	LATER_COST_MAX = 256,   /* of all that lie there: a lock costs 1 */
+	LATER_WRITE_COST = 4,
+	LATER_READS = 4,
+	LATER_READ_MAX = 512,
+	LATER_CLOSED = 0xffff /* as the cost: nothing can be added */
+};
+#define LATER_OFFSET_MAX (1LL << 40) /* a write behind it is made at once */
+
+struct later_entry {
+	uint8_t op, fd;
+	uint16_t type; /* of a lock */
+	uint32_t len;  /* of the bytes that follow, filled up to 8 */
+	int64_t at;
+	int64_t count; /* of a lock; or when, by the processor's counter */
+};
+
+/* Written by the kernel process while the guest waits in that very read. */
+struct later_read {
+	uint64_t age; /* AGE_FILES then */
+	int64_t at, value;
+	uint32_t fd, len; /* len: asked for; 0: nothing here */
+	uint8_t data[LATER_READ_MAX];
+};
+
+/*
+ * The log, in a memory that the guest and the kernel process can both write. @head is the number of
+ * times that it was opened (upper half), the cost of what lies there (16 bits) and its length in
+ * units of 8 bytes (16 bits). The guest adds by one compare-and-swap; the kernel process takes all
+ * by one exchange, which closes it. So neither waits for the other, and what the guest has not
+ * added by then it never will: it makes the call.
+ */
+struct place_log {
+	uint64_t head;
+	uint16_t may[PLACE_FDS]; /* LATER_*, by descriptor */
+	struct later_read reads[LATER_READS];
+	uint8_t entries[LATER_LOG_BYTES] __attribute__((aligned(4096)));
+};
+
 #define PLACE_HASH_START_ 0x811c9dc5
 #define PLACE_HASH_TIMES_ 0x01000193
 
@@ -180,6 +245,7 @@ enum {
 	ORDER_SIGRETURN, /* rt_sigreturn from an address that is not ours */
 	ORDER_EXIT,      /* this thread: clear the word, wake, exit */
 	ORDER_RUN,       /* native calls, one after the other; the result of the last in rax */
+	ORDER_LOG,       /* the same, after which there is a log; rax stays */
 };
 
 /* One native call of ORDER_EXEC and ORDER_RUN. STEP_ZERO clears a[1] bytes at a[0], STEP_COPY
@@ -209,6 +275,7 @@ struct shim_clone {
 	uint64_t token;
 	int64_t tid;   /* what the parent's call returns */
 	uint64_t wait; /* vfork: ask before going on */
+	uint64_t log;  /* the parent has one, a child in a memory of its own has not */
 };
 
 struct shim_exec {

@@ -372,6 +372,7 @@ static struct sock *tcp_embryo(struct sock *l, struct sock *client, const struct
 	e->local.in6.sin6_addr = *to;
 	e->local.in6.sin6_port = l->local.in6.sin6_port;
 	e->remote.in6 = client->local.in6;
+	e->auto_port = true; /* nobody has bound this one: it goes with the connection */
 	e->reuseaddr = l->reuseaddr;
 	e->reuseport = l->reuseport;
 	e->bind_uid = l->bind_uid;
@@ -595,6 +596,8 @@ static int tcp_shutdown(struct sock *s, int how)
 	}
 	if (s->conn != SOCK_CONNECTED)
 		return -ENOTCONN;
+	if (how != SHUT_RD)
+		tcp_push(s);
 	return stream_shutdown(s, how);
 }
 
@@ -602,6 +605,7 @@ static void tcp_close(struct sock *s)
 {
 	bool reset = s->rx != NULL || (s->linger_on && s->linger_s == 0);
 
+	tcp_push(s);
 	tcp_unpend(s);
 	if (s->listening)
 		listener_close(s);
@@ -614,7 +618,7 @@ const struct sock_ops tcp_ops = {
 	.connect = tcp_connect,
 	.listen = tcp_listen,
 	.accept = tcp_accept,
-	.send = stream_send,
+	.send = tcp_send,
 	.recv = stream_recv,
 	.shutdown = tcp_shutdown,
 	.poll = stream_poll,

@@ -7,6 +7,7 @@
  *        refused with EPERM, other questions with EOPNOTSUPP, both in an NLMSG_ERROR.
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/if.h>
 #include <linux/if_addr.h>
 #include <linux/if_arp.h>
@@ -217,6 +218,19 @@ static bool asks_for_lo(const struct nlmsghdr *q, const uint8_t *body, size_t le
 	return false;
 }
 
+/* "lo is to be up", by who may say so: it is. */
+static bool asks_for_nothing(
+	const struct task *t, const struct nlmsghdr *q, const uint8_t *body, size_t len)
+{
+	struct ifinfomsg i;
+
+	if (q->nlmsg_type != RTM_NEWLINK || !asks_for_lo(q, body, len))
+		return false;
+	memcpy(&i, body, sizeof(i));
+	return task_capable(t, CAP_NET_ADMIN) && i.ifi_index && len == sizeof(i) &&
+	       !(i.ifi_change & ~(unsigned)IFF_UP) && (i.ifi_flags & IFF_UP);
+}
+
 static int answer_one(struct buf *b, const struct nlmsghdr *q, const uint8_t *body, size_t len)
 {
 	uint8_t family = len ? body[0] : 0;
@@ -236,8 +250,11 @@ static int answer_one(struct buf *b, const struct nlmsghdr *q, const uint8_t *bo
 	return -EOPNOTSUPP;
 }
 
-static int answer(struct buf *b, const struct nlmsghdr *q, const uint8_t *body, size_t len)
+static int answer(
+	struct task *t, struct buf *b, const struct nlmsghdr *q, const uint8_t *body, size_t len)
 {
+	if (asks_for_nothing(t, q, body, len))
+		return 0;
 	/* Kinds come in fours: new, delete, get, set. Only get is a question. */
 	if (q->nlmsg_type >= RTM_BASE && (q->nlmsg_type & 3) != 2)
 		return -EPERM;
@@ -307,7 +324,7 @@ static ssize_t netlink_send(struct sock *s, struct task *t, struct uio *io, stru
 		q.nlmsg_pid = nl_of(&s->local)->nl_pid;
 		buf_init(&b, ANSWER_MAX);
 		if (q.nlmsg_flags & NLM_F_REQUEST && q.nlmsg_type >= NLMSG_MIN_TYPE) {
-			e = answer(&b, &q, data + at + sizeof(q), q.nlmsg_len - sizeof(q));
+			e = answer(t, &b, &q, data + at + sizeof(q), q.nlmsg_len - sizeof(q));
 			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) && !(q.nlmsg_flags & NLM_F_DUMP)))
 				add_error(&b, &q, -e);
 			r = put_answer(s, &b);

@@ -268,6 +268,21 @@ static long set_text(struct sock *s, struct task *t, int level, int name, gva_t 
 	return strcmp(text, "cubic") == 0 || strcmp(text, "reno") == 0 ? 0 : -ENOENT;
 }
 
+/* IPV6_ADDRFORM: a connection between IPv4 addresses becomes a socket of that family. */
+static long set_form(struct sock *s, int v)
+{
+	if (v != AF_INET)
+		return -EINVAL;
+	if (s->protocol != IPPROTO_TCP && s->protocol != IPPROTO_UDP)
+		return -ENOPROTOOPT;
+	if (s->conn != SOCK_CONNECTED)
+		return -ENOTCONN;
+	if (s->v6only || !IN6_IS_ADDR_V4MAPPED(&s->remote.in6.sin6_addr))
+		return -EADDRNOTAVAIL;
+	s->family = AF_INET;
+	return 0;
+}
+
 static long set_v6only(struct sock *s, int v)
 {
 	if (s->family != AF_INET6)
@@ -311,6 +326,8 @@ long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val,
 	}
 	if (level == IPPROTO_IPV6 && name == IPV6_V6ONLY)
 		return set_v6only(s, v);
+	if (level == IPPROTO_IPV6 && name == IPV6_ADDRFORM && s->family == AF_INET6)
+		return set_form(s, v);
 	if (level == 270 /* SOL_NETLINK */ && s->family == AF_NETLINK)
 		return 0; /* extended acks and the like: promises to accept more */
 	row = row_of(s, level, name);
@@ -323,6 +340,9 @@ long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val,
 			row_of(s, level, name == SO_TIMESTAMP ? SO_TIMESTAMPNS : SO_TIMESTAMP), 0);
 	if (r == 0 && level == IPPROTO_UDP && name == UDP_CORK && v == 0 && s->cork)
 		udp_push(s);
+	if (r == 0 && level == IPPROTO_TCP &&
+		((name == TCP_CORK && v == 0) || (name == TCP_NODELAY && v != 0)))
+		tcp_push(s);
 	return r;
 }
 

@@ -136,6 +136,7 @@ void sock_unref(struct sock *s)
 	st = s->k->sock;
 	s->refs = 1; /* purging may look at it */
 	sock_purge(s);
+	ktimer_clear(s->k, &s->held_timer);
 	if (s->cork)
 		skb_free(s->k, s->cork);
 	if (s->hashed)

@@ -127,7 +127,8 @@ struct sock {
 	uint64_t rx_bytes;
 	uint32_t wmem; /* bytes of ours that nobody has received */
 	uint32_t sndbuf, rcvbuf;
-	struct skb *cork; /* UDP: what MSG_MORE said to hold back; its port is in src */
+	struct skb *cork;         /* what MSG_MORE said to hold back; UDP's port is in src */
+	struct ktimer held_timer; /* TCP: for how long */
 	/* TCP's urgent byte: where it stands in the stream of bytes, whether it was taken. */
 	uint64_t rx_seq, urg_seq;
 	uint32_t urg; /* enum sock_urg */
@@ -275,6 +276,12 @@ int inet_name(struct sock *s, struct saddr *ret, bool peer);
 struct in6_addr inet_source(const struct sock *s, const struct in6_addr *to);
 
 void udp_push(struct sock *s); /* what was held back goes */
+/* held.c: TCP's way to hold bytes back. */
+void tcp_push(struct sock *s);
+int tcp_hold_on(struct sock *s); /* cork is set: from now on its time runs. 0 or -ENOMEM */
+ssize_t tcp_send(struct sock *s, struct task *t, struct uio *io, struct msg_out *m);
+/* @n bytes of @io into @to's queue, whatever its limits: bytes, or a negative errno. */
+ssize_t stream_put(struct sock *to, struct uio *io, size_t n, struct scm *scm);
 /* Urgent data of TCP: sock/urgent.c. */
 void urgent_sent(struct sock *to, uint8_t byte); /* it is the last one in the queue now */
 ssize_t urgent_recv(struct sock *s, struct uio *io, struct msg_in *m);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -319,6 +320,71 @@ static void udp_carries_and_refuses(void **state)
 	assert_int_equal(send_text(me, b, "x", 0), -ECONNREFUSED);
 }
 
+/* MSG_MORE keeps bytes back until there is no more, it is taken back, or time has passed. */
+static void tcp_holds_back(void **state)
+{
+	int l = sock_new(AF_INET, SOCK_STREAM), c = sock_new(AF_INET, SOCK_STREAM), s;
+	gva_t on = fake_alloc(g, 4);
+
+	assert_int_equal(
+		fake_call(me, SYS_bind, (uint64_t)l, addr.v, put_in(INADDR_LOOPBACK, 0)), 0);
+	assert_int_equal(fake_call(me, SYS_listen, (uint64_t)l, 1), 0);
+	put_in(INADDR_LOOPBACK, port_of_fd(l));
+	assert_int_equal(fake_call(me, SYS_connect, (uint64_t)c, addr.v, 16), 0);
+	s = (int)fake_call(me, SYS_accept, (uint64_t)l, 0, 0);
+	assert_int_equal(send_text(me, c, "abc", MSG_MORE), 3);
+	assert_int_equal(recv_n(me, s, 100, MSG_DONTWAIT), -EAGAIN);
+	assert_int_equal(send_text(me, c, "d", 0), 1);
+	assert_int_equal(recv_n(me, s, 100, MSG_DONTWAIT), 4);
+	assert_memory_equal(fake_ptr(g, mem), "abcd", 4);
+	*(int *)fake_ptr(g, on) = 1;
+	assert_int_equal(
+		fake_call(me, SYS_setsockopt, (uint64_t)c, IPPROTO_TCP, TCP_CORK, on.v, 4), 0);
+	assert_int_equal(send_text(me, c, "ef", 0), 2);
+	assert_int_equal(recv_n(me, s, 100, MSG_DONTWAIT), -EAGAIN);
+	*(int *)fake_ptr(g, on) = 0;
+	assert_int_equal(
+		fake_call(me, SYS_setsockopt, (uint64_t)c, IPPROTO_TCP, TCP_CORK, on.v, 4), 0);
+	assert_int_equal(recv_n(me, s, 100, MSG_DONTWAIT), 2);
+	assert_int_equal(send_text(me, c, "late", MSG_MORE), 4);
+	fake_sleep(g, 1000);
+	assert_int_equal(recv_n(me, s, 100, MSG_DONTWAIT), 4);
+	assert_int_equal(send_text(me, c, "end", MSG_MORE), 3);
+	assert_int_equal(fake_call(me, SYS_shutdown, (uint64_t)c, SHUT_WR), 0);
+	assert_int_equal(recv_n(me, s, 100, 0), 3);
+	assert_int_equal(recv_n(me, s, 100, 0), 0);
+	assert_int_equal(send_text(me, s, "never", MSG_MORE), 5); /* goes with its socket */
+	fd_close(me, c);
+}
+
+/* A socket of the newer family that talks to the older one may become one of those. */
+static void a_socket_changes_its_family(void **state)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6 };
+	int l = sock_new(AF_INET6, SOCK_STREAM), c = sock_new(AF_INET, SOCK_STREAM), s;
+	gva_t family = fake_alloc(g, 4);
+
+	memcpy(fake_ptr(g, addr), &any, sizeof(any));
+	assert_int_equal(fake_call(me, SYS_bind, (uint64_t)l, addr.v, sizeof(any)), 0);
+	assert_int_equal(fake_call(me, SYS_listen, (uint64_t)l, 1), 0);
+	*(int *)fake_ptr(g, family) = AF_INET;
+	assert_int_equal(fake_call(me, SYS_setsockopt, (uint64_t)l, IPPROTO_IPV6, IPV6_ADDRFORM,
+				 family.v, 4),
+		-ENOTCONN);
+	put_in(INADDR_LOOPBACK, port_of_fd(l));
+	assert_int_equal(fake_call(me, SYS_connect, (uint64_t)c, addr.v, 16), 0);
+	s = (int)fake_call(me, SYS_accept, (uint64_t)l, 0, 0);
+	assert_int_equal(fake_call(me, SYS_setsockopt, (uint64_t)s, IPPROTO_IPV6, IPV6_ADDRFORM,
+				 family.v, 4),
+		0);
+	/* Its port was the listener's: taken apart, it has none. */
+	any.sin6_family = AF_UNSPEC;
+	memcpy(fake_ptr(g, addr), &any, sizeof(any));
+	assert_int_equal(fake_call(me, SYS_connect, (uint64_t)s, addr.v, 16), 0);
+	assert_int_equal(
+		fake_call(me, SYS_bind, (uint64_t)s, addr.v, put_in(INADDR_LOOPBACK, 0)), 0);
+}
+
 struct cmsg_fd {
 	uint64_t len;
 	int32_t level, type, fd[4];
@@ -468,6 +534,22 @@ static void netlink_knows_lo(void **state)
 	n = recv_n(me, s, 8192, 0);
 	memcpy(&h, fake_ptr(g, mem), sizeof(h));
 	assert_int_equal(h.nlmsg_type, NLMSG_ERROR);
+	/* lo is up: who says that it is to be is told yes. */
+	struct {
+		struct nlmsghdr h;
+		struct ifinfomsg i;
+	} up = { { sizeof(up), RTM_NEWLINK, NLM_F_REQUEST | NLM_F_ACK, 8, 0 },
+		{ .ifi_index = 1, .ifi_flags = 1, .ifi_change = 1 } };
+	for (int flags = 1; flags >= 0; flags--) {
+		int32_t e;
+
+		up.i.ifi_flags = (unsigned)flags;
+		memcpy(fake_ptr(g, mem), &up, sizeof(up));
+		call6(me, SYS_sendto, (uint64_t)s, mem.v, sizeof(up), 0, 0, 0);
+		assert_true(recv_n(me, s, 8192, 0) >= 20);
+		memcpy(&e, (char *)fake_ptr(g, mem) + sizeof(h), sizeof(e));
+		assert_int_equal(e, flags ? 0 : -EPERM);
+	}
 }
 
 int main(void)
@@ -483,6 +565,8 @@ int main(void)
 		T(a_full_backlog_waits),
 		T(ports_conflict),
 		T(udp_carries_and_refuses),
+		T(tcp_holds_back),
+		T(a_socket_changes_its_family),
 		T(descriptors_travel),
 		T(rings_of_sockets_are_collected),
 		T(a_long_chain_needs_no_stack),

@@ -324,7 +324,7 @@ static void urgent_walk(struct sock *s, struct walk *w)
 	}
 }
 
-/* What UDP holds back. */
+/* What is held back: a datagram, or the next bytes of a stream, whose time begins anew. */
 static void cork_walk(struct sock *s, struct walk *w)
 {
 	uint32_t len = s->cork ? s->cork->len : 0;
@@ -335,8 +335,10 @@ static void cork_walk(struct sock *s, struct walk *w)
 		return;
 	walk_list(w, "cork", &len, UINT16_MAX);
 	if (w->mode == WALK_LOAD && !w->err) {
-		if (s->ops != &udp_ops || !s->file)
+		if ((s->ops != &udp_ops && s->ops != &tcp_ops) || !s->file)
 			walk_fail(w, -EBADMSG);
+		else if (s->ops == &tcp_ops && tcp_hold_on(s) < 0)
+			walk_fail(w, -ENOMEM);
 		else
 			s->cork = skb_create(len);
 	}

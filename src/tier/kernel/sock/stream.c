@@ -124,6 +124,22 @@ static ssize_t add_chunk(struct sock *to, struct uio *io, size_t n, struct scm *
 	return r;
 }
 
+ssize_t stream_put(struct sock *to, struct uio *io, size_t n, struct scm *scm)
+{
+	ssize_t done = 0, r = 1;
+
+	while (n > 0 && r > 0) {
+		r = join_last(to, io, n, scm);
+		if (r == 0)
+			r = add_chunk(to, io, n, scm);
+		if (r > 0) {
+			done += r;
+			n -= (size_t)r;
+		}
+	}
+	return done ? done : r;
+}
+
 static int send_state(struct sock *s, struct task *t, struct msg_out *m)
 {
 	int e;
@@ -186,9 +202,7 @@ ssize_t stream_send(struct sock *s, struct task *t, struct uio *io, struct msg_o
 			break;
 		if (n > io->left)
 			n = io->left;
-		r = join_last(to, io, n, m->scm);
-		if (r == 0)
-			r = add_chunk(to, io, n, m->scm);
+		r = stream_put(to, io, n, m->scm);
 		if (r > 0)
 			done += r;
 	}

@@ -100,7 +100,7 @@ static void context_walk(struct file *f, struct walk *w)
 }
 
 const struct file_ops fs_context_ops = { .name = "fscontext",
-	.flags = FILE_STREAM,
+	.flags = FILE_STREAM | FILE_NO_SPLICE,
 	.read = context_read,
 	.release = context_release,
 	.walk = context_walk };
@@ -210,10 +210,11 @@ static long set_one(
 
 	if (c->sb)
 		return -EBUSY;
-	if (cmd == CONF_FLAG)
+	/* What all file systems know is a word, whatever is given with it. */
+	if (cmd == CONF_FLAG || mount_option_is_common(key))
 		return mount_option(c->type, &c->options, key, NULL);
 	if (cmd != CONF_STRING)
-		return -EOPNOTSUPP; /* no file system here wants a blob, a path or a descriptor */
+		return -EINVAL; /* no file system here wants a blob, a path or a descriptor */
 	n = guest_copy_string(t, uvalue, value, sizeof(value));
 	if (n < 0)
 		return n == -ENAMETOOLONG ? -EINVAL : n;
@@ -245,7 +246,7 @@ SYSCALL5(fsconfig, int, fd, unsigned, cmd, gva_t, ukey, gva_t, uvalue, int, aux)
 {
 	struct fs_context *c;
 	struct file *f;
-	char key[KEY_MAX];
+	char key[KEY_MAX], path[GUEST_PATH_MAX];
 	ssize_t n;
 
 	if (fd < 0)
@@ -271,9 +272,20 @@ SYSCALL5(fsconfig, int, fd, unsigned, cmd, gva_t, ukey, gva_t, uvalue, int, aux)
 		return task_capable(task, CAP_SYS_ADMIN) ? create(task, c) : -EPERM;
 	case CONF_CHANGE:
 		return task_capable(task, CAP_SYS_ADMIN) ? change(c) : -EPERM;
+	case CONF_FD:
+		if (!fd_get_path(task, aux))
+			return -EBADF;
+		break;
+	case CONF_PATH:
+	case CONF_PATH_EMPTY:
+		n = guest_copy_path(task, uvalue, path, sizeof(path));
+		if (n <= 0)
+			return n < 0 ? n : cmd == CONF_PATH ? -ENOENT : 0;
+		break;
 	default:
-		return set_one(task, c, cmd, key, uvalue);
+		break;
 	}
+	return set_one(task, c, cmd, key, uvalue);
 }
 
 /* MOUNT_ATTR_* as MOUNT_*; false: not known, or two ways to keep times. */
@@ -394,8 +406,8 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 		return -EPERM;
 	if (flags & ~(unsigned)MOVE_KNOWN)
 		return -EINVAL;
-	if (flags & (MOVE_SET_GROUP | MOVE_BENEATH))
-		return -EINVAL; /* there are no groups, and nothing goes below what is there */
+	if (flags & MOVE_SET_GROUP)
+		return -EINVAL; /* there are no groups */
 	r = path_at(task, from_fd, from_path,
 		(flags & FROM_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW) |
 			(flags & FROM_EMPTY ? AT_EMPTY_PATH : 0),
@@ -407,7 +419,7 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 			(flags & TO_EMPTY ? AT_EMPTY_PATH : 0),
 		&to);
 	if (r == 0) {
-		r = move(from, to);
+		r = flags & MOVE_BENEATH ? guest_move_beneath(from, to) : move(from, to);
 		path_unref(to);
 	}
 	path_unref(from);

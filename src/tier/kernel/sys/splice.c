@@ -129,6 +129,8 @@ SYSCALL6(splice, int32_t, fd_in, gva_t, off_in, int32_t, fd_out, gva_t, off_out,
 		return r;
 	if (!file_is_pipe(in.f) && !file_is_pipe(out.f))
 		return -EINVAL;
+	if ((in.f->ops->flags | out.f->ops->flags) & FILE_NO_SPLICE)
+		return -EINVAL;
 	if (!in.f->ops->read || !out.f->ops->write || (out.f->flags & O_APPEND))
 		return -EINVAL;
 	if (file_is_pipe(in.f) && file_is_pipe(out.f) && in.f->inode == out.f->inode)

@@ -299,7 +299,7 @@ static int load_segment(struct exec_plan *plan, const Elf64_Phdr *p, uint64_t ba
 	if (p->p_filesz) {
 		mapped = PAGE_UP(file_end);
 		/* Data is written to sooner or later: all of it at once, not fault by fault. */
-		if ((prot & PROT_WRITE) && mapped - start <= POPULATE_MAX)
+		if (plan->populate && (prot & PROT_WRITE) && mapped - start <= POPULATE_MAX)
 			flags |= MAP_POPULATE;
 		r = step(plan, SYS_mmap, start, mapped - start, prot, flags, (uint64_t)fd,
 			PAGE_DOWN(p->p_offset));
@@ -649,6 +649,7 @@ int exec_go(struct task *t, struct exec *x)
 	if (r == 0) {
 		memset(&g->plan, 0, offsetof(struct exec_plan, ahead.sites));
 		g->plan.fds[0] = g->plan.fds[1] = -1;
+		g->plan.populate = t->k->fast != FAST_OFF;
 		planned = true;
 		s.cap = x->argv.len + x->envp.len + (x->argv.count + x->envp.count) * 8 +
 			strlen(x->path) + 1024;

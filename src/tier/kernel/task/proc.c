@@ -29,6 +29,7 @@
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
@@ -173,6 +174,7 @@ void sighand_unref(struct sighand *s)
 static void task_free(struct task *t)
 {
 	ktimer_clear(t->k, &t->embryo_timer);
+	later_end(t);
 	t->state = TASK_DEAD;
 	t->hash_next = t->k->grave;
 	t->k->grave = t;
@@ -621,6 +623,7 @@ static void tell_parent(struct proc *p)
 
 static void drop_shares(struct task *t)
 {
+	later_end(t);
 	files_unref(t, t->files);
 	t->files = NULL;
 	fs_ctx_unref(t->fs);

@@ -223,7 +223,7 @@ struct proc {
 	char *cmdline;       /* as exec left it: NUL separated; for a zombie's /proc entry NULL */
 	size_t cmdline_len;
 	int oom_score_adj;
-	struct pidfd *pidfds; /* vfs/pidfd.c: told how it ended when it is reaped */
+	struct pidfd *pidfds;     /* vfs/pidfd.c: told how it ended when it is reaped */
 	struct key *process_ring; /* reference, or NULL */
 };
 

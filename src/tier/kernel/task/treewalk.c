@@ -296,7 +296,7 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_i32(w, "exit_signal", &t->exit_signal);
 	walk_i32(w, "wait_child", &t->wait_child);
 	walk_u64(w, "child_settid", &t->child_settid);
-	walk_time(w, "start_ns", &t->start_ns);
+	walk_past(w, "start_ns", &t->start_ns);
 	walk_i32(w, "nice", &t->nice);
 	walk_u32(w, "policy", &t->sched.policy);
 	walk_u32(w, "prio", &t->sched.prio);
@@ -349,7 +349,7 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	walk_bytes(w, "own_usage", &p->own_usage, GUEST_RUSAGE_BYTES);
 	walk_bool(w, "vfork_waits", &p->vfork_waits);
 	walk_i32(w, "oom_score_adj", &p->oom_score_adj);
-	walk_time(w, "start_ns", &p->start_ns);
+	walk_past(w, "start_ns", &p->start_ns);
 	walk_u64(w, "personality", &p->personality);
 	walk_i64(w, "past_cpu_ns", &cpu_ns);
 	walk_bytes(w, "past_usage", &used, GUEST_RUSAGE_BYTES);

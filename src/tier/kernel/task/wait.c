@@ -114,14 +114,30 @@ static bool cares(const struct wait_entry *e, unsigned events)
 	return !e->events || !events || (events & (e->events | POLLERR | POLLHUP));
 }
 
+bool wait_has_idle(const struct wait_queue *q)
+{
+	const struct wait_entry *e = q->first;
+
+	while (e && (!e->task || e->task->call.ready))
+		e = e->next;
+	return e;
+}
+
 void wait_wake(struct wait_queue *q, unsigned events)
 {
+	bool all = !events || (events & (POLLERR | POLLHUP)), taken = false;
 	struct wait_entry *next;
 
 	for (struct wait_entry *e = q->first; e; e = next) {
+		bool one = e->exclusive && !all; /* asked before: @fn may free its entry */
+
 		next = e->next;
-		if (cares(e, events))
-			e->fn(e, events);
+		if (!cares(e, events) || (one && taken))
+			continue;
+		e->took = false;
+		e->fn(e, events);
+		if (one)
+			taken |= e->took;
 	}
 }
 

@@ -67,6 +67,8 @@ struct wait_entry {
 	struct wait_entry *next, *prev;
 	void (*fn)(struct wait_entry *e, unsigned events);
 	unsigned events;   /* POLL*: wake only when one of these (or POLLERR, POLLHUP); 0: always */
+	bool exclusive;    /* one such entry is enough, once it has taken the news */
+	bool took;         /* said by @fn of one: somebody was waiting for it */
 	struct task *task; /* for task entries */
 	struct wait_entry *task_next;
 };
@@ -83,10 +85,13 @@ bool wait_interrupted(struct task *t);
 bool wait_timed_out(struct task *t);
 /* Sets call.deadline @ns from now (first entry only; @ns < 0: none). */
 void wait_set_timeout(struct task *t, int64_t ns);
-/* Wakes everything on @q that cares for @events (0: everybody). */
+/* Wakes everything on @q that cares for @events (0: everybody); of exclusive entries those up to
+ * the first that takes it, unless it is an end or an error. */
 void wait_wake(struct wait_queue *q, unsigned events);
 /* Wakes at most one task entry; callbacks all run. For accept, semaphores, locks. */
 void wait_wake_one(struct wait_queue *q, unsigned events);
+/* Does a task wait here that is not yet on its way? */
+bool wait_has_idle(const struct wait_queue *q);
 /* Wakes one blocked task whatever it waits for (signals, kills). */
 void wait_rouse(struct task *t);
 

@@ -21,7 +21,7 @@
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { VIEWS_MAX = 8, ANSWERS_FIRST = 64, SHARED_BYTES = PLACE_BASE + PLACE_SIZE - PLACE_AGE };
+enum { VIEWS_MAX = 8, ANSWERS_FIRST = 64, SHARED_BYTES = PLACE_SHARED_END - PLACE_AGE };
 
 struct answers {
 	struct place_answer *table;

@@ -15,6 +15,7 @@
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 
 static void on_timer(struct kernel *k, struct watch *w, unsigned events)
 {
@@ -65,6 +66,7 @@ void engine_loop(struct kernel *k)
 		if (n < 0)
 			continue;
 		kernel_lock(k);
+		later_run(k, NULL);
 		for (int i = 0; i < n; i++) {
 			/* Another thread, or the event before this one, may have ended it. */
 			struct watch *w = watch_of(k, ev[i].data.u64);

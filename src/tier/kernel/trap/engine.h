@@ -154,6 +154,7 @@ struct exec_plan {
 	size_t stack_len;
 	uint64_t stack_base, stack_size;
 	uint64_t mm_map[14];
+	bool populate;            /* bring data in as a whole */
 	struct place_ahead ahead; /* last: what it has no use for is not cleared */
 };
 enum { EXEC_FD = 60000 };

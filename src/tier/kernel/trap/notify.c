@@ -23,6 +23,7 @@
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
@@ -110,6 +111,7 @@ void engine_end(struct kernel *k)
 	e->out_count = 0;
 	ask = e->ask;
 	e->ask = 0;
+	later_open(k);
 	kernel_unlock(k);
 	send_all(out, n);
 	if (ask)
@@ -344,6 +346,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	struct task *t = ht ? ht->task : NULL;
 	uint64_t args[6];
 
+	later_run(e->k, t ? t->mm : NULL);
 	/* Also from a thread that is in the books: its number may have come round. */
 	if (n->data.nr == SHIM_HELLO && hello(e, trap, n))
 		return;
@@ -361,7 +364,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
 	t->call.ip = n->data.instruction_pointer;
-	place_call(t, n->data.nr);
+	place_call(t, n->data.nr, n->data.args[0]);
 	if (call_begin(t, n->data.nr, args)) {
 		place_seen(t, n->data.instruction_pointer);
 		finish(t);

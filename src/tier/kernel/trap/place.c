@@ -24,6 +24,7 @@
 #include "tier/kernel/sys/stat.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/dentry.h"
@@ -34,6 +35,8 @@
 enum { HOT_PATH = 2, HOT_SIGNAL = 2, HOT_VALUE = 16 };
 void place_free(struct place *p)
 {
+	if (p)
+		later_free(p->later);
 	free(p);
 }
 
@@ -43,7 +46,16 @@ struct place *place_copy(const struct place *p)
 
 	if (n)
 		*n = *p;
+	if (n) {
+		n->later = NULL; /* a log is one process's */
+		n->later_wanted = 0;
+	}
 	return n;
+}
+
+bool place_has_log(const struct task *t)
+{
+	return t->mm->place && t->mm->place->later;
 }
 
 int place_kind(int64_t nr)
@@ -86,6 +98,15 @@ int place_kind(int64_t nr)
 		return PLACE_MMAP;
 	case SYS_getdents64:
 		return PLACE_DENTS;
+	case SYS_fcntl:
+		return PLACE_LOCK;
+	case SYS_pread64:
+		return PLACE_PREAD;
+	case SYS_pwrite64:
+		return PLACE_PWRITE;
+	case SYS_fsync:
+	case SYS_fdatasync:
+		return PLACE_SYNC;
 	default:
 		return -1;
 	}
@@ -126,12 +147,18 @@ static void *map_here(uint64_t at, uint64_t len)
 void place_begin(struct kernel *k, uint64_t stubs)
 {
 	uint64_t *table;
+	void *log;
 
 	if (k->fast == FAST_OFF)
 		return;
 	table = map_here(PLACE_BASE, PLACE_AGE - PLACE_BASE);
-	if (table && !answers_begin(k))
-		munmap(table, PLACE_AGE - PLACE_BASE);
+	log = table ? map_here(PLACE_STACK_AT, PLACE_BASE + PLACE_SIZE - PLACE_STACK_AT) : NULL;
+	if (!log || !answers_begin(k)) {
+		if (log)
+			munmap(log, PLACE_BASE + PLACE_SIZE - PLACE_STACK_AT);
+		if (table)
+			munmap(table, PLACE_AGE - PLACE_BASE);
+	}
 	for (unsigned i = 0; k->age && i < PLACE_SITES; i++)
 		table[i] = stubs + i * PLACE_STUB;
 }
@@ -287,6 +314,8 @@ void place_seen(struct task *t, uint64_t ip)
 		return;
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
+	else if (kind >= PLACE_LOCK)
+		place_later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
 		place_opened(t);
 	else if (kind >= PLACE_FSTAT ||

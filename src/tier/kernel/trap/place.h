@@ -25,13 +25,16 @@ enum { SHORT_AT = 10, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
  * have been answered often enough the site is changed.
  */
 void place_seen(struct task *t, uint64_t ip);
-/* Call @nr of the task is about to be made: what its process did in place is done here too. */
-void place_call(struct task *t, int64_t nr);
+/* Call @nr of the task is about to be made: what its process did in place is done here too, unless
+ * the call, whose first argument is @first, has nothing to do with descriptors. */
+void place_call(struct task *t, int64_t nr, uint64_t first);
 /* What the task's process did in place since its last call: positions, and what it closed. For who
  * looks at its descriptors from outside. */
 void place_sync(struct task *t);
 /* The same, and from now on it asks again. */
 void place_take_back(struct task *t);
+/* The task's process has closed @fd in place, and knows: nothing else gets old by it. */
+void place_fd_closed(struct task *t, unsigned fd);
 /* Descriptor @fd of the task is not what it was; -1: any. */
 void place_fds_gone(struct task *t, int fd);
 /* @sig of the task got another disposition, by rt_sigaction. */
@@ -42,6 +45,8 @@ void place_shut(struct task *t);
 void place_many(struct task *t);
 /* Every site is put back as it was, for good: the program wants these addresses. */
 int place_undo(struct task *t);
+/* Is there a log of calls that are made later (trap/later.h) in its memory? */
+bool place_has_log(const struct task *t);
 /* @page, a copy of the memory's page at @at, as the program made it. */
 void place_clean(const struct mm *mm, uint64_t at, uint8_t page[4096]);
 /* Does a mapping of [addr, addr+len) put something where the table is? */

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include "tier/kernel/fs/listing.h"
 #include "tier/kernel/fs/tree.h"
@@ -22,6 +23,7 @@
 #include "tier/kernel/sys/stat.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -44,12 +46,13 @@ static bool asks(const struct place *p, int kind)
 /* Would nobody notice that it is read or closed a little later? */
 static bool can_lend(struct task *t, const struct file *f)
 {
-	return f->refs == 1 && !file_writable(f) && !(f->flags & O_DIRECT) && !f->inode->locks &&
-	       !f->dnotify && !t->k->notify && answers_fixed(t, f->path);
+	return t->k->fast <= FAST_LEND && f->refs == 1 && !file_writable(f) &&
+	       !(f->flags & O_DIRECT) && !f->inode->locks && !f->dnotify && !t->k->notify &&
+	       !t->k->fan && answers_fixed(t, f->path);
 }
 
-/* The first bytes of @f go to the guest, all of them if they are few. */
-static void leave_text(struct task *t, struct file *f, struct place_fd *e)
+/* The first bytes of @f, all of them if they are few, for the guest. */
+static void take_text(struct task *t, struct file *f, struct place_fd *e)
 {
 	struct place *p = t->mm->place;
 	int64_t size = f->inode->size;
@@ -65,7 +68,7 @@ static void leave_text(struct task *t, struct file *f, struct place_fd *e)
 	if (!text || len > PLACE_TEXT - p->text_used)
 		return;
 	n = len ? file_kread(f, text, len, 0) : 0;
-	if (n < 0 || t->mm->ops->write(t->mm, PLACE_TEXT_AT + p->text_used, text, (size_t)n) != n)
+	if (n < 0)
 		return;
 	e->size = size;
 	e->text_at = PLACE_TEXT_AT + p->text_used;
@@ -83,7 +86,17 @@ static void lend(struct task *t, struct file *f, struct place_fd *e)
 	if (asks(p, PLACE_CLOSE))
 		e->knows |= FD_CLOSE;
 	if (asks(p, PLACE_READ) && S_ISREG(f->inode->mode))
-		leave_text(t, f, e);
+		take_text(t, f, e);
+}
+
+static bool put_entry(struct task *t, unsigned fd, struct place_fd *e, size_t len)
+{
+	struct iovec from[2] = { { e, len }, { answers_text(t->k), e->text_len } };
+	struct iovec to[2] = { { (void *)entry_at(fd), len },
+		{ (void *)(uintptr_t)e->text_at, e->text_len } };
+
+	return process_vm_writev(t->mm->host_pid, from, 2, to, 2, 0) ==
+	       (ssize_t)(len + e->text_len);
 }
 
 /* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
@@ -123,7 +136,7 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 	if (opened)
 		lend(t, f, &e);
 	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
-	if (!e.knows || t->mm->ops->write(t->mm, entry_at(fd), &e, len) != (ssize_t)len)
+	if (!e.knows || !put_entry(t, fd, &e, len))
 		return;
 	p->fds_left |= bit;
 	p->knows[fd] = e.knows;
@@ -145,14 +158,14 @@ static void tell_more(struct task *t, unsigned fd, uint32_t what)
 		p->knows[fd] = knows;
 }
 
-static bool has_own_files(struct task *t)
+bool place_owns_files(const struct task *t)
 {
 	return t->mm->refs == 1 && !t->mm->place_many && t->files->refs == 1;
 }
 
 void place_opened(struct task *t)
 {
-	if (t->mm->place && t->mm->place->asks && has_own_files(t) &&
+	if (t->mm->place && t->mm->place->asks && place_owns_files(t) &&
 		(uint64_t)t->call.ret < PLACE_FDS)
 		leave_fd(t, (unsigned)t->call.ret, true, false);
 }
@@ -164,7 +177,7 @@ static bool could_have(struct task *t, int kind)
 	uint64_t fd = kind == PLACE_MMAP ? (uint32_t)c->args[4] : c->args[0];
 	struct file *f;
 
-	if (!has_own_files(t) || fd >= PLACE_FDS)
+	if (!place_owns_files(t) || fd >= PLACE_FDS)
 		return false;
 	switch (kind) {
 	case PLACE_IOCTL:
@@ -221,18 +234,27 @@ void place_fds_gone(struct task *t, int fd)
 {
 	struct place *p = t->mm ? t->mm->place : NULL;
 
+	if (p && p->later)
+		later_forget(p->later, fd);
 	if (!p || !p->fds_left || (fd >= 0 && (fd >= PLACE_FDS || !(p->fds_left >> fd & 1))))
 		return;
 	answers_proc(t->k, p->fds_age);
 	p->fds_left = p->fds_lent = 0;
 }
 
-static void close_lent(struct task *t, unsigned fd)
+void place_fd_closed(struct task *t, unsigned fd)
 {
 	struct place *p = t->mm->place;
 
+	if (!p)
+		return;
 	p->fds_left &= (uint16_t) ~(1u << fd);
 	p->fds_lent &= (uint16_t) ~(1u << fd);
+}
+
+static void close_lent(struct task *t, unsigned fd)
+{
+	place_fd_closed(t, fd);
 	if (!fd_get_path(t, (int)fd))
 		return;
 	t->files->slots[fd].mirror = 0; /* the stub has seen to the host's copy */
@@ -278,20 +300,17 @@ void place_take_back(struct task *t)
 	p->fds_lent = 0;
 }
 
-/* What moves no position but that of a file which is not lent. */
-static bool keeps_pos(int64_t nr)
+enum touch { TOUCH_NONE, TOUCH_FDS, TOUCH_POS };
+
+/* What has nothing to do with descriptors; with one, or what it is a number of; with where in a
+ * file that may be lent somebody is. What is not here does that. */
+static enum touch touch_of(int64_t nr, uint64_t first)
 {
 	switch (nr) {
-	case SYS_open:
-	case SYS_close:
 	case SYS_stat:
-	case SYS_fstat:
 	case SYS_lstat:
-	case SYS_mmap:
 	case SYS_rt_sigaction:
 	case SYS_rt_sigprocmask:
-	case SYS_ioctl:
-	case SYS_pread64:
 	case SYS_access:
 	case SYS_getpid:
 	case SYS_getuid:
@@ -300,21 +319,30 @@ static bool keeps_pos(int64_t nr)
 	case SYS_getegid:
 	case SYS_readlink:
 	case SYS_gettid:
+	case SYS_getrandom:
+		return TOUCH_NONE;
+	case SYS_newfstatat:
+		return (int)first == AT_FDCWD ? TOUCH_NONE : TOUCH_FDS;
+	case SYS_open:
+	case SYS_close:
+	case SYS_fstat:
+	case SYS_mmap:
+	case SYS_ioctl:
+	case SYS_pread64:
 	case SYS_getdents64:
 	case SYS_openat:
-	case SYS_newfstatat:
-	case SYS_prlimit64:
-	case SYS_getrandom:
-		return true;
+		return TOUCH_FDS;
 	default:
-		return false;
+		return TOUCH_POS;
 	}
 }
 
-void place_call(struct task *t, int64_t nr)
+void place_call(struct task *t, int64_t nr, uint64_t first)
 {
-	if (keeps_pos(nr))
+	enum touch touch = touch_of(nr, first);
+
+	if (touch == TOUCH_FDS)
 		place_sync(t);
-	else
+	else if (touch == TOUCH_POS)
 		place_take_back(t);
 }

@@ -24,6 +24,13 @@ struct place {
 	uint32_t text_used;           /* of the bytes at PLACE_TEXT_AT */
 	uint16_t fds_age;             /* where their age is; behind it that of positions */
 	uint64_t stat_age[PLACE_FDS]; /* AGE_FILES when stat was asked for last */
+	struct later *later;          /* calls that are made later; NULL: no log */
+	unsigned later_wanted;        /* calls that could have been */
+	struct {
+		int64_t at;
+		uint32_t fd, len;
+	} reads[LATER_READS]; /* asked for last */
+	unsigned next_read;
 };
 
 enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
@@ -35,5 +42,9 @@ int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot);
 /* The call in task->call opened a descriptor; asked for one, from @ip. */
 void place_opened(struct task *t);
 void place_fd_seen(struct task *t, uint64_t ip, int kind);
+/* The same for calls that could have been made later: place_later.c. */
+void place_later_seen(struct task *t, uint64_t ip, int kind);
+/* Has the task's process its memory and its descriptors for itself? */
+bool place_owns_files(const struct task *t);
 
 #endif

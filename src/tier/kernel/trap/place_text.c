@@ -23,6 +23,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
+#include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place_impl.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -311,7 +312,8 @@ bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 	if (t->mm->ops->write(t->mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) !=
 		sizeof(site))
 		return false;
-	change_others(t, base, page);
+	if (t->k->fast <= FAST_LEND)
+		change_others(t, base, page);
 	if (write_page(t, base, was, page))
 		return true;
 	p->count = count;
@@ -324,6 +326,7 @@ int place_undo(struct task *t)
 
 	place_take_back(t);
 	t->mm->place_off = true;
+	later_end(t);
 	for (unsigned i = 0; p && i < p->count; i++)
 		if (p->sites[i].state == SITE_CHANGED &&
 			!write_text(t->k, t->mm->host_pid, p->sites[i].at, p->sites[i].was,
@@ -425,8 +428,8 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 	struct place *p;
 
 	ret->count = 0;
-	if (!t->k->age || mm->place_off || t->filters || t->seccomp_strict || !f->path.dentry ||
-		!f->ops->mmap || !answers_fixed(t, f->path))
+	if (t->k->fast > FAST_LEND || !t->k->age || mm->place_off || t->filters ||
+		t->seccomp_strict || !f->path.dentry || !f->ops->mmap || !answers_fixed(t, f->path))
 		return;
 	l = loader_of(t, f, text);
 	p = l && l->found.count ? calloc(1, sizeof(*p)) : NULL;

@@ -200,6 +200,17 @@ int fd_close(struct task *t, int fd)
 	return 0;
 }
 
+int files_spare(const struct task *t)
+{
+	enum { LOW = 200, HIGH = 1000 };
+
+	for (int n = HIGH; n >= LOW; n--) {
+		if ((unsigned)n >= t->files->cap || !t->files->slots[n].file)
+			return n;
+	}
+	return -EMFILE;
+}
+
 int fd_room(struct task *t)
 {
 	struct files *fs = t->files;

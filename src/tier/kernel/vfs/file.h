@@ -30,6 +30,7 @@ struct map_source {
 enum {
 	FILE_STREAM = 1,     /* no position: pipes, sockets, ttys. lseek, pread: -ESPIPE */
 	FILE_NO_PARTIAL = 2, /* a write is one message: never split by the generic loop */
+	FILE_NO_SPLICE = 4,  /* counts and events, not bytes */
 };
 
 struct file_ops {

@@ -170,16 +170,27 @@ static int size_of(const char *s, uint64_t unit, uint64_t *ret)
 	return 0;
 }
 
+bool mount_option_is_common(const char *key)
+{
+	static const char *const words[] = { "ro", "rw", "sync", "async", "dirsync", "lazytime",
+		"nolazytime", "mand", "nomand" };
+
+	for (unsigned i = 0; i < ARRAY_LEN(words); i++)
+		if (str_eq(key, words[i]))
+			return true;
+	return false;
+}
+
 int mount_option(const char *type, struct mount_options *o, const char *key, const char *value)
 {
 	static const char *const taken[] = { "huge", "mpol", "newinstance", "ptmxmode", "hidepid",
-		"subset", "sync", "async", "dirsync", "lazytime", "nolazytime", "mand", "nomand",
-		"inode32", "inode64", "noswap" };
+		"subset", "inode32", "inode64", "noswap" };
 	uint64_t ignored;
 
 	/* What every file system knows; a value is not looked at, as on Linux. */
-	if (str_eq(key, "ro") || str_eq(key, "rw")) {
-		o->read_only = key[1] == 'o';
+	if (mount_option_is_common(key)) {
+		if (key[0] == 'r')
+			o->read_only = key[1] == 'o';
 		return 0;
 	}
 	if (str_eq(key, "mode"))
@@ -356,6 +367,27 @@ int guest_move(struct path from, struct path at)
 	if (mount_is_below(at.mnt, m))
 		return -ELOOP;
 	return mount_move(m, at);
+}
+
+int guest_move_beneath(struct path from, struct path at)
+{
+	struct mount *m = from.mnt, *top = at.mnt;
+	struct dentry *was = m->point, *point = top->point;
+	int r;
+
+	if (from.dentry != m->root || m->kept || at.dentry != top->root || !top->parent ||
+		top->kept)
+		return -EINVAL;
+	if (is_dir(from) != is_dir(at) || mount_is_below(top, m))
+		return -EINVAL;
+	r = guest_attach(m, (struct path){ top->parent, point });
+	if (r < 0)
+		return r;
+	if (was)
+		mount_left(m, was);
+	mount_attach(top, &(struct path){ m, m->root });
+	mount_left(top, point);
+	return 0;
 }
 
 static unsigned writers_of(const struct super *sb)

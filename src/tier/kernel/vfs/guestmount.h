@@ -17,6 +17,8 @@ struct mount_options {
 void mount_options_init(struct mount_options *o);
 /* One "key" or "key=value" (@value NULL: none). -EINVAL: not known. */
 int mount_option(const char *type, struct mount_options *o, const char *key, const char *value);
+/* Does every file system know @key? */
+bool mount_option_is_common(const char *key);
 int mount_option_text(const char *type, struct mount_options *o, char *text); /* "a=b,c" */
 
 /* Is there such a type? -ENODEV. */
@@ -38,6 +40,8 @@ int guest_attach(struct mount *m, struct path at);
 int guest_clone(struct path from, bool all, struct mount **ret);
 int guest_bind(struct path from, struct path at, bool all);
 int guest_move(struct path from, struct path at);
+/* @from's mount goes below the one that @at is the root of. */
+int guest_move_beneath(struct path from, struct path at);
 /* @flags: MOUNT_* instead of those it has. */
 int guest_change(struct mount *m, unsigned flags);
 int guest_reconfigure(struct path at, unsigned flags, bool read_only);

@@ -103,6 +103,7 @@ struct inode {
 	int64_t size, atime, mtime, ctime, btime;
 	uint32_t flags;    /* INODE_* */
 	bool names_change; /* a directory: some name in it has (trap/answers.h) */
+	bool was_mapped;   /* somebody may still have it so: writes show at once (trap/later.h) */
 	int64_t warm_to;   /* io/disk.c: known to be in the host's memory, where it cannot say */
 	uint32_t opens, write_opens; /* files of it, and those that may write */
 	int32_t writers;             /* open for writing; below 0: images that run (-ETXTBSY) */

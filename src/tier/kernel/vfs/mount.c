@@ -16,6 +16,7 @@
 #include "base/str.h"
 #include "tier/kernel/fs/dev.h"
 #include "tier/kernel/fs/hostdir.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/loop.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/sysfs.h"
@@ -276,6 +277,7 @@ void vfs_done(struct kernel *k)
 		return;
 	wait_flush(&v->mount_wait);
 	loops_done(k);
+	knobs_done(k);
 	guest_mounts_done(v);
 	super_unref(v->memfds);
 	if (v->anon) {

@@ -193,7 +193,7 @@ static void pidfd_walk(struct file *f, struct walk *w)
 		return;
 	}
 	walk_i32(w, "pid", &d->pid);
-	walk_time(w, "born", &d->born);
+	walk_past(w, "born", &d->born);
 	walk_bool(w, "reaped", &d->reaped);
 	walk_i32(w, "status", &d->status);
 	if (w->mode == WALK_LOAD && !d->place && proc_of(f))

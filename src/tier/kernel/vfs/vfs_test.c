@@ -790,6 +790,7 @@ static void test_mounts_are_polled(void **state)
 	assert_int_equal(CALL(poll, out.v, 1, 0), 1);
 	assert_int_equal(p->revents, 2 | 8);
 	assert_int_equal(CALL(poll, out.v, 1, 0), 0);
+	assert_true(CALL(read, fd, out.v + 64, 4096) > 0);
 	assert_int_equal(CALL(umount2, P("/tmp"), 0), 0);
 	assert_int_equal(CALL(poll, out.v, 1, 0), 1);
 	stop();
@@ -858,106 +859,6 @@ static void test_newest_calls(void **state)
 	stop();
 }
 
-/* Mounts by their lasting numbers. */
-static void test_mount_numbers(void **state)
-{
-	enum { STATMOUNT = 457, LISTMOUNT = 458, UNIQUE = 0x4000, SIZE = 512 };
-	struct {
-		uint32_t size, fd;
-		uint64_t id, param;
-	} * req;
-	uint64_t id, *st;
-	char *p;
-
-	start(NULL, 0, NULL, 0);
-	assert_int_equal(CALL(mkdir, P("/a"), 0755), 0);
-	assert_int_equal(CALL(mkdir, P("/a/b"), 0755), 0);
-	assert_int_equal(CALL(mkdir, P("/m"), 0755), 0);
-	assert_int_equal(CALL(mount, P("/a/b"), P2("/m"), P3(""), MS_BIND, 0), 0);
-	assert_int_equal(CALL(statx, AT_FDCWD, P("/m"), 0, UNIQUE, out.v), 0);
-	p = fake_ptr(g, out);
-	assert_true(*(uint32_t *)p & UNIQUE);
-	memcpy(&id, p + 0x90, sizeof(id));
-	assert_true(id > 1ULL << 31);
-
-	req = fake_ptr(g, text);
-	*req = (typeof(*req)){ .size = 24, .id = id, .param = 1 | 2 | 8 | 16 | 32 };
-	st = fake_ptr(g, out);
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, SIZE, 0), -EOVERFLOW);
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, 4096, 1), -EINVAL);
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, 4096, 0), 0);
-	assert_int_equal(st[1], req->param);
-	assert_int_equal(st[5], id);
-	p = (char *)st + SIZE;
-	assert_string_equal(p, ""); /* what was not asked for */
-	assert_string_equal(p + ((uint32_t *)st)[9], "tmpfs");
-	assert_string_equal(p + ((uint32_t *)st)[26], "/a/b");
-	assert_string_equal(p + ((uint32_t *)st)[27], "/m");
-	req->param = 0;
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, 16, 0), 0);
-	assert_int_equal(st[0], 16);
-	req->id = id + 1;
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, SIZE, 0), -ENOENT);
-	req->fd = 900;
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, SIZE, 0), -EBADF);
-
-	*req = (typeof(*req)){ .size = 24, .id = UINT64_MAX };
-	assert_true(fake_call(me, LISTMOUNT, text.v, out.v, 64, 0) > 3);
-	req->param = id - 1;
-	assert_int_equal(fake_call(me, LISTMOUNT, text.v, out.v, 64, 0), 1);
-	assert_int_equal(st[0], id);
-	req->param = 0;
-	assert_int_equal(fake_call(me, LISTMOUNT, text.v, out.v, 1, 1), 1); /* from the end */
-	assert_int_equal(st[0], id);
-	req->param = 3;
-	assert_int_equal(fake_call(me, LISTMOUNT, text.v, out.v, 64, 0), -EINVAL);
-	/* Below a root of one's own: only with the right to look out of it. */
-	*req = (typeof(*req)){ .size = 24, .id = (1ULL << 31) + 1 };
-	assert_int_equal(CALL(chroot, P2("/m")), 0);
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, SIZE, 0), 0);
-	me->cred->cap_effective = 0;
-	assert_int_equal(fake_call(me, STATMOUNT, text.v, out.v, SIZE, 0), -EPERM);
-	assert_int_equal(fake_call(me, LISTMOUNT, text.v, out.v, 64, 0), -EPERM);
-	req->id = UINT64_MAX;
-	assert_int_equal(fake_call(me, LISTMOUNT, text.v, out.v, 64, 0), 1);
-	stop();
-}
-
-/* What PIDFD_GET_INFO knows of a process, and how it ended once it is reaped. */
-static void test_pidfd_info(void **state)
-{
-	enum { INFO = 0xc040ff0b, LONGER = 0xc060ff0b, EXIT = 8 };
-	struct task *child;
-	uint64_t *info;
-	long fd;
-
-	start(NULL, 0, NULL, 0);
-	child = fake_fork(me);
-	fd = CALL(pidfd_open, child->proc->pid, 0);
-	assert_true(fd >= 0);
-	info = fake_ptr(g, out);
-	memset(info, 0xff, 128);
-	info[0] = EXIT;
-	assert_int_equal(CALL(ioctl, fd, LONGER, out.v), 0);
-	assert_true((info[0] & 3) == 3 && !(info[0] & EXIT));
-	assert_int_equal((uint32_t)info[2], child->proc->pid);
-	assert_int_equal(info[11], 0); /* a field of the future */
-	assert_int_equal(CALL(ioctl, fd, INFO, 0), -EINVAL);
-	assert_int_equal(CALL(ioctl, fd, 0xc004ff0b, out.v), -ENOTTY);
-	task_exit(child, 0x500);
-	info[0] = EXIT;
-	assert_int_equal(CALL(ioctl, fd, INFO, out.v), 0);
-	assert_false(info[0] & EXIT);
-	assert_int_equal(CALL(wait4, -1, 0, 0, 0), *(uint32_t *)(info + 2));
-	info[0] = 0;
-	assert_int_equal(CALL(ioctl, fd, INFO, out.v), -ESRCH);
-	info[0] = EXIT;
-	assert_int_equal(CALL(ioctl, fd, INFO, out.v), 0);
-	assert_int_equal(info[0], EXIT);
-	assert_int_equal(((uint32_t *)info)[15], 0x500);
-	stop();
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -973,8 +874,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
 		cmocka_unit_test_setup_teardown(test_mounts_are_polled, begin, end),
 		cmocka_unit_test_setup_teardown(test_newest_calls, begin, end),
-		cmocka_unit_test_setup_teardown(test_mount_numbers, begin, end),
-		cmocka_unit_test_setup_teardown(test_pidfd_info, begin, end),
 		cmocka_unit_test_setup_teardown(test_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_record_locks, begin, end),
 		cmocka_unit_test_setup_teardown(test_names_have_an_age, begin, end),

@@ -96,6 +96,7 @@ static void some_files(void)
 	must(CALL(write, FD_TMPFILE, mem.v, 3) == 3);
 	at(CALL(open, text("/proc/self/status"), O_RDONLY), FD_PROC);
 	must(CALL(read, FD_PROC, out.v, 5) == 5);
+	at(CALL(open, text("/proc/self/stat"), O_RDONLY), FD_PROC_TOO);
 	at(CALL(open, text("/dev/null"), O_RDWR), FD_NULL);
 	at(CALL(open, text("/tmp"), O_PATH), FD_PATH);
 	OK(mkdir, text("/tmp/dir"), 0700);
@@ -278,6 +279,7 @@ static void some_ipc(void)
 	OK(msgsnd, (uint64_t)msg, mem.v, 8, 0);
 	put(attr, sizeof(attr));
 	at(CALL(mq_open, text("queue"), O_RDWR | O_CREAT, 0600, mem.v), FD_MQ);
+	at(CALL(mq_open, text("queue"), O_RDONLY | O_PATH, 0, 0), FD_MQ_PATH);
 	put("low high", 8);
 	OK(mq_timedsend, FD_MQ, mem.v, 3, 1, 0);
 	OK(mq_timedsend, FD_MQ, mem.v + 4, 4, 9, 0);
@@ -302,6 +304,13 @@ static void touch(const char *path)
 	long fd = CALL(open, text(path), O_RDONLY);
 
 	OK(close, (uint64_t)fd);
+}
+
+static void some_words(void)
+{
+	at(CALL(open, text("/proc/sys/vm/swappiness"), O_RDWR), FD_KNOB);
+	put("7\n", 2);
+	must(CALL(write, FD_KNOB, mem.v, 2) == 2);
 }
 
 static void some_watches(void)
@@ -403,6 +412,7 @@ void busy_make(struct busy *all, struct fake *fake)
 	some_terminals();
 	some_ipc();
 	some_locks();
+	some_words();
 	some_watches();
 	a_loop_device();
 	some_processes();

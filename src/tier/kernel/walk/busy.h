@@ -29,6 +29,7 @@ enum {
 	FD_SIGNAL,
 	FD_EPOLL,
 	FD_INOTIFY,
+	FD_KNOB,
 	FD_FANOTIFY,
 	FD_FANOTIFY_FID,
 	FD_UNIX_A,
@@ -53,7 +54,9 @@ enum {
 	FD_LEASE,
 	FD_OUTER,
 	FD_STALE,
-	FD_HIDDEN
+	FD_HIDDEN,
+	FD_PROC_TOO,
+	FD_MQ_PATH
 };
 
 struct busy {

@@ -154,7 +154,9 @@ static void file_walk(struct kernel *k, struct file *f, struct walk *w)
 	path_walk(&p, w);
 	if (w->mode == WALK_LOAD && !w->err) {
 		lost = how == HOW_LOST;
-		if (lost != !i || ((how == HOW_PATH) != ((flags & O_PATH) != 0)) ||
+		/* mq_open() takes O_PATH along: then there is a queue that cannot be used. */
+		if (lost != !i ||
+			(how < HOW_MADE && (how == HOW_PATH) != ((flags & O_PATH) != 0)) ||
 			(p.dentry && p.dentry->inode != i) || (!p.dentry && how < HOW_LOST) ||
 			(counted && !p.dentry) || pos < 0)
 			walk_fail(w, -EBADMSG);

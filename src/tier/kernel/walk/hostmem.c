@@ -3,9 +3,9 @@
  * tier/kernel/walk/hostmem.c - the pages of a guest's memory, read through the host.
  *
  * Owns:  struct hostmem.
- * Rules: a page that was never touched is not touched here either: a reservation may be larger than
- *        the machine. Only for private memory without a file can the host say that; of all else
- *        every page is read.
+ * Rules: a page that was never touched is not touched here either: a reservation, or a file, may be
+ *        larger than the machine. Of shared memory without a file that we know the host cannot say
+ *        that: every page is read.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,10 @@
 #include "tier/kernel/walk/hostmem.h"
 
 enum { PAGE = 4096, BLOCK = 4096, CHUNK = 64 };
-/* Bits of a page in pagemap: it is there, or swapped out. */
-#define PAGE_USED (3ULL << 62)
+/* Bits of a page in pagemap. */
+#define PAGE_PRESENT (1ULL << 63)
+#define PAGE_SWAPPED (1ULL << 62)
+#define PAGE_OF_FILE (1ULL << 61)
 
 int hostmem_open(struct hostmem *h, struct kernel *k, pid_t pid)
 {
@@ -75,7 +77,13 @@ static int read_run(struct reader *d, uint64_t from, uint64_t to)
 	return r;
 }
 
-static int read_used(struct reader *d, uint64_t from, uint64_t to)
+/* Of a file, a page that is there and not the file's is the guest's own. */
+static bool is_own(uint64_t page)
+{
+	return (page & PAGE_SWAPPED) || ((page & PAGE_PRESENT) && !(page & PAGE_OF_FILE));
+}
+
+static int read_own(struct reader *d, uint64_t from, uint64_t to)
 {
 	while (from < to) {
 		uint64_t left = (to - from) / PAGE, n = left < BLOCK ? left : BLOCK, i = 0, j;
@@ -85,9 +93,9 @@ static int read_used(struct reader *d, uint64_t from, uint64_t to)
 		if (got < (ssize_t)(n * 8))
 			return got < 0 ? (int)got : -EIO;
 		for (; i < n; i = j) {
-			for (; i < n && !(d->block[i] & PAGE_USED); i++)
+			for (; i < n && !is_own(d->block[i]); i++)
 				;
-			for (j = i; j < n && (d->block[j] & PAGE_USED); j++)
+			for (j = i; j < n && is_own(d->block[j]); j++)
 				;
 			r = read_run(d, from + i * PAGE, from + j * PAGE);
 			if (r != 0)
@@ -98,19 +106,20 @@ static int read_used(struct reader *d, uint64_t from, uint64_t to)
 	return 0;
 }
 
-int hostmem_each(struct hostmem *h, const struct proc_range *range,
+int hostmem_each(struct hostmem *h, const struct proc_range *range, bool is_known,
 	int (*fn)(void *arg, uint64_t at, uint8_t *page), void *arg)
 {
 	struct reader d = { .h = h, .fn = fn, .arg = arg };
+	bool all = range->file && !is_known;
 	int r = -ENOMEM;
 
-	if (range->time || (!range->file && !range->used_kb))
+	if (range->time || (range->shared && is_known) || (!all && !range->used_kb))
 		return 0;
 	d.chunk = malloc(CHUNK * PAGE);
 	d.block = malloc(BLOCK * sizeof(*d.block));
 	if (d.chunk && d.block)
-		r = range->file ? read_run(&d, range->from, range->to)
-				: read_used(&d, range->from, range->to);
+		r = all ? read_run(&d, range->from, range->to)
+			: read_own(&d, range->from, range->to);
 	free(d.chunk);
 	free(d.block);
 	return r;

@@ -9,8 +9,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "tier/kernel/fs/proc.h"
+#include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
@@ -18,6 +20,7 @@
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
+#include "tier/kernel/walk/backings.h"
 #include "tier/kernel/walk/hostmem.h"
 #include "tier/kernel/walk/memory.h"
 
@@ -61,6 +64,15 @@ static void fields_walk(struct mm *mm, struct walk *w)
 	}
 }
 
+/* But for where it begins, or that there is none. */
+static void region_walk(struct mm_region *r, struct walk *w)
+{
+	walk_u64(w, "to", &r->to);
+	walk_u32(w, "flags", &r->flags);
+	walk_ref(w, "backing", WALK_BACKING, (void **)&r->backing);
+	walk_u64(w, "offset", &r->offset);
+}
+
 /* Saving: which regions there are, then what is in them. */
 
 struct saver {
@@ -82,58 +94,54 @@ static int page_save(void *arg, uint64_t at, uint8_t *page)
 	return s->w->err;
 }
 
-static int region_save(struct saver *s, uint64_t from, uint64_t to, uint32_t flags)
+static int region_save(struct saver *s, struct mm_region r)
 {
-	walk_u64(s->w, "from", &from);
-	walk_u64(s->w, "to", &to);
-	walk_u32(s->w, "flags", &flags);
+	walk_u64(s->w, "from", &r.from);
+	region_walk(&r, s->w);
 	return s->w->err;
 }
 
 static int host_region(void *arg, const struct proc_range *r)
 {
-	return region_save(arg, r->from, r->to,
-		(r->readable ? REGION_READ : 0u) | (r->writable ? REGION_WRITE : 0u) |
-			(r->executable ? REGION_EXEC : 0u) | (r->shared ? REGION_SHARED : 0u) |
-			(r->time ? REGION_TIME : 0u));
+	struct saver *s = arg;
+	struct mm_region region = {
+		.from = r->from, .to = r->to, .backing = backing_of(s->w->wanted->backings, r)
+	};
+
+	region.flags = (r->readable ? REGION_READ : 0u) | (r->writable ? REGION_WRITE : 0u) |
+		       (r->executable ? REGION_EXEC : 0u) | (r->shared ? REGION_SHARED : 0u) |
+		       (r->time ? REGION_TIME : 0u);
+	region.offset = region.backing ? r->offset : 0;
+	return region_save(s, region);
 }
 
 static int host_pages(void *arg, const struct proc_range *r)
 {
 	struct saver *s = arg;
+	struct mm_backing *b = backing_of(s->w->wanted->backings, r);
 
-	return hostmem_each(&s->host, r, page_save, s);
-}
-
-/* Who is in it; NULL: nobody is any more. */
-static struct task *task_of(struct kernel *k, const struct mm *mm)
-{
-	for (struct proc *p = k->procs; p; p = p->next)
-		for (struct task *t = p->tasks; t; t = t->next)
-			if (t->mm == mm && t->state != TASK_DEAD)
-				return t;
-	return NULL;
+	return hostmem_each(&s->host, r, b && b->inode, page_save, s);
 }
 
 static int regions_save(struct kernel *k, struct saver *s)
 {
 	const struct mm_image *image = s->mm->image;
-	struct task *t = task_of(k, s->mm);
+	struct task *t = task_of_mm(k, s->mm);
 	int r = 0;
 
 	if (s->mm->fake_base)
-		return region_save(s, s->mm->fake_start, s->mm->fake_start + s->mm->fake_len,
-			REGION_READ | REGION_WRITE);
+		return region_save(s, (struct mm_region){ .from = s->mm->fake_start,
+					      .to = s->mm->fake_start + s->mm->fake_len,
+					      .flags = REGION_READ | REGION_WRITE });
 	for (uint32_t i = 0; image && i < image->region_count && r == 0; i++)
-		r = region_save(
-			s, image->regions[i].from, image->regions[i].to, image->regions[i].flags);
+		r = region_save(s, image->regions[i]);
 	return image || !t ? r : proc_host_each_used(t, host_region, s);
 }
 
 static int pages_save(struct kernel *k, struct saver *s)
 {
 	const struct mm_image *image = s->mm->image;
-	struct task *t = task_of(k, s->mm);
+	struct task *t = task_of_mm(k, s->mm);
 	int r = 0;
 
 	for (uint64_t at = 0; at < s->mm->fake_len && r == 0; at += IMAGE_PAGE)
@@ -167,18 +175,17 @@ static void image_save(struct kernel *k, struct mm *mm, struct walk *w)
 
 static void image_load(struct mm_image *image, struct walk *w)
 {
-	uint64_t from = 0, to = 0, at = 0;
-	uint32_t flags = 0;
+	struct mm_region region = { .from = 0 };
+	uint64_t at = 0;
 	uint8_t *bytes;
 	int r;
 
 	while (!w->err) {
-		walk_u64(w, "from", &from);
-		if (w->err || from == UINT64_MAX)
+		walk_u64(w, "from", &region.from);
+		if (w->err || region.from == UINT64_MAX)
 			break;
-		walk_u64(w, "to", &to);
-		walk_u32(w, "flags", &flags);
-		r = w->err ? 0 : mm_image_add_region(image, from, to, flags);
+		region_walk(&region, w);
+		r = w->err ? 0 : mm_image_add_region(image, &region);
 		walk_fail(w, r == -EINVAL ? -EBADMSG : r);
 	}
 	while (!w->err) {
@@ -212,10 +219,52 @@ static struct mm *make(struct walk *w)
 	return w->err ? NULL : mm;
 }
 
+static void drop_backing(void *p)
+{
+	mm_backing_unref(p);
+}
+
+/* What is loaded as a file must be one whose contents we keep. */
+static void backing_load(struct inode *i, struct walk *w)
+{
+	struct mm_backing *b;
+
+	if (w->err || (i && (i->ops != &tree_ops || !S_ISREG(i->mode)))) {
+		walk_fail(w, -EBADMSG);
+		return;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	b->refs = 1;
+	b->inode = i ? inode_ref(i) : NULL;
+	walk_keep(w, b, drop_backing);
+	if (!w->err)
+		walk_number(w, WALK_BACKING, b);
+}
+
+static void backings_walk(struct walk *w)
+{
+	uint32_t n = walk_count_of(w, WALK_BACKING);
+
+	walk_list(w, "backings", &n, IMAGE_REGIONS_MAX);
+	for (uint32_t i = 1; i <= n && !w->err; i++) {
+		struct mm_backing *b = w->mode == WALK_SAVE ? walk_get(w, WALK_BACKING, i) : NULL;
+		struct inode *inode = b ? b->inode : NULL;
+
+		walk_ref(w, "inode", WALK_INODE, (void **)&inode);
+		if (w->mode == WALK_LOAD)
+			backing_load(inode, w);
+	}
+}
+
 void memories_walk(struct kernel *k, struct walk *w)
 {
 	uint32_t n = walk_count_of(w, WALK_MM);
 
+	backings_walk(w);
 	walk_list(w, "memories", &n, GUEST_TASKS_MAX);
 	for (uint32_t i = 1; i <= n && !w->err; i++) {
 		struct mm *mm = w->mode == WALK_SAVE ? walk_get(w, WALK_MM, i) : make(w);

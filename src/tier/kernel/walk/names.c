@@ -110,19 +110,21 @@ static bool is_loose(const struct kernel *k, const struct dentry *d)
 	return (d->flags & DENTRY_DELETED) || d->sb == k->vfs->anon->sb;
 }
 
-/* The name below @dir, with a reference; NULL: there is none. */
+/* The name below @dir, with a reference; NULL: there is none. Where names are not remembered each
+ * use of one has its own. */
 static struct dentry *find(struct dentry *dir, const char *name)
 {
+	bool remembered = !(dir->sb->flags & SB_NO_CACHE);
 	size_t len = strlen(name);
 	struct dentry *d;
 
 	if (!len || len > GUEST_NAME_MAX || !dir->inode || !S_ISDIR(dir->inode->mode) ||
 		!dir->inode->ops->lookup)
 		return NULL;
-	d = dentry_find(dir, name, len);
+	d = remembered ? dentry_find(dir, name, len) : NULL;
 	if (!d) {
 		d = dentry_create(dir, name, len);
-		if (d && dir->inode->ops->lookup(dir->inode, d) == 0)
+		if (d && dir->inode->ops->lookup(dir->inode, d) == 0 && remembered)
 			dentry_hash(d);
 	}
 	if (d && !d->inode) {

@@ -12,6 +12,7 @@
 
 #include "base/ckd.h"
 #include "base/sha256.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/loop.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/ipc/ipc.h"
@@ -19,6 +20,8 @@
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
+#include "tier/kernel/trap/later.h"
+#include "tier/kernel/trap/place.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/walk.h"
@@ -51,10 +54,11 @@ static void kernel_walk(struct kernel *k, struct walk *w)
 	walk_bytes(w, "domainname", k->domainname, sizeof(k->domainname));
 	k->hostname[sizeof(k->hostname) - 1] = k->domainname[sizeof(k->domainname) - 1] = '\0';
 	walk_bytes(w, "boot_id", k->boot_id, sizeof(k->boot_id));
-	walk_time(w, "boot_ns", &k->boot_ns);
+	walk_past(w, "boot_ns", &k->boot_ns);
 	walk_bool(w, "over", &k->over);
 	walk_i32(w, "over_status", &k->over_status);
 	walk_u32(w, "inotify_cookie", &io->inotify_cookie);
+	knobs_walk(k, w);
 }
 
 static void tasks_section(struct kernel *k, struct walk *w)
@@ -162,6 +166,15 @@ static int save_with_head(
 	return 0;
 }
 
+/* What guests have read and closed in place, and nobody has heard of yet. */
+static void catch_up(struct kernel *k)
+{
+	for (struct proc *p = k->procs; p; p = p->next)
+		for (struct task *t = p->tasks; t; t = t->next)
+			if (t->state != TASK_DEAD)
+				place_sync(t);
+}
+
 int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret_len, struct err *e)
 {
 	struct survey s = { .inode_cap = 0 };
@@ -170,6 +183,8 @@ int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret
 
 	if (r < 0)
 		return err_set(e, -r, "walking the sandbox");
+	later_run(k, NULL);
+	catch_up(k);
 	r = save_with_head(k, &w, now, &s, e);
 	if (r == 0) {
 		*ret = w.buf;

@@ -405,6 +405,34 @@ static void time_stands_still(void **state)
 	free(k);
 }
 
+/* On a machine whose clock began later than the sandbox: what was is before that, what is due has
+ * as much time left as it had. */
+static void younger_clock(void **state)
+{
+	const int64_t hour = 3600 * (int64_t)1000000000;
+	int64_t taken = kernel_now(&g->k);
+	struct kernel *k, *next;
+	struct err e = { 0 };
+	unsigned char *a, *b;
+	size_t len, b_len;
+
+	busy_make(&made, g);
+	g->k.boot_ns = g->k.init->start_ns = taken - hour;
+	assert_int_equal(sandbox_walk(&g->k, taken, &a, &len, &e), 0);
+	k = again(a, len, hour / 2);
+	assert_int_equal(k->boot_ns, -hour / 2);
+	assert_int_equal(k->init->start_ns, -hour / 2);
+	assert_int_equal(k->init->itimer_real_when - hour / 2, g->k.init->itimer_real_when - taken);
+	assert_int_equal(sandbox_walk(k, hour / 2, &b, &b_len, &e), 0);
+	next = again(b, b_len, hour / 2);
+	expect_same(b, b_len, next, hour / 2);
+	for (int i = 0; i < 2; i++) {
+		stop(i ? next : k);
+		free(i ? next : k);
+		free(i ? b : a);
+	}
+}
+
 /* Every cut and many changes: refused or good, and nothing is left behind. */
 static void hostile_is_refused(void **state)
 {
@@ -452,6 +480,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(comes_back_the_same),
 		T(time_stands_still),
+		T(younger_clock),
 		T(hostile_is_refused),
 		cmocka_unit_test(every_kind_has_its_walk),
 	};

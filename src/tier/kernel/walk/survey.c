@@ -18,6 +18,7 @@
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/walk/backings.h"
 #include "tier/kernel/walk/files.h"
 #include "tier/kernel/walk/names.h"
 #include "tier/kernel/walk/survey.h"
@@ -162,11 +163,14 @@ int survey_make(struct survey *s, struct kernel *k, struct walk *w)
 		add_name(&f, m->root);
 		add_name(&f, m->point);
 	}
-	return w->err ? w->err : s->seen.err;
+	if (!w->err && !s->seen.err)
+		walk_fail(w, backings_make(&s->wanted.backings, k, w, &s->wanted, add_inode, &f));
+	return w->err == -ESRCH ? -EBUSY : w->err ? w->err : s->seen.err;
 }
 
 void survey_done(struct survey *s)
 {
+	backings_free(s->wanted.backings);
 	free(s->wanted.inodes);
 	free(s->wanted.dentries);
 	free(s->wanted.creds);

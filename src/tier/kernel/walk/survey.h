@@ -6,8 +6,8 @@
 
 /*
  * Before saving: who is there. Numbers every open file, table, place and address space in an order
- * that does not depend on where they lie in memory (WALK_FILE, WALK_FILES, WALK_FS, WALK_MM), and
- * lists the names, inodes and credentials that they point at.
+ * that does not depend on where they lie in memory (WALK_FILE, WALK_FILES, WALK_FS, WALK_MM,
+ * WALK_BACKING), and lists the names, inodes and credentials that they point at.
  */
 struct kernel;
 
