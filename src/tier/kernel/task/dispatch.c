@@ -230,7 +230,7 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 
 	c->nr = nr;
 	memcpy(c->args, args, sizeof(c->args));
-	c->deadline = 0;
+	c->deadline = c->was_due = 0;
 	c->done = 0;
 	memset(c->u, 0, sizeof(c->u));
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;

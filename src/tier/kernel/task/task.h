@@ -87,6 +87,7 @@ struct call {
 	bool active, first, blocked, ready;
 	bool timed_out;
 	int64_t deadline;
+	int64_t was_due; /* loaded, and begins again: the deadline that it had; 0: none */
 	uint64_t done;
 	uint64_t u[16];
 	void *own;

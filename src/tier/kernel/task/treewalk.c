@@ -211,8 +211,9 @@ static void call_walk(struct task *t, struct walk *w)
 	walk_bool(w, "active", &c->active);
 	if (!c->active || w->err)
 		return;
+	if (w->mode == WALK_SAVE)
+		v.deadline = c->deadline ? c->deadline : c->was_due;
 	if (w->mode == WALK_SAVE && !fresh) {
-		v.deadline = c->deadline;
 		v.done = c->done;
 		v.timed_out = c->timed_out;
 		memcpy(v.u, c->u, sizeof(v.u));
@@ -235,7 +236,8 @@ static void call_walk(struct task *t, struct walk *w)
 		walk_fail(w, -EBADMSG);
 	c->blocked = true;
 	c->first = fresh;
-	c->deadline = v.deadline;
+	c->deadline = fresh ? 0 : v.deadline;
+	c->was_due = fresh ? v.deadline : 0;
 	c->timed_out = v.timed_out;
 	c->done = v.done;
 	memcpy(c->u, v.u, sizeof(v.u));
