@@ -361,6 +361,22 @@ static void clone_vm(struct shim_clone *c, struct ucontext *uc, long *r)
 	*r = shim_clone_vm(c->flags, (uint64_t)stack, c->ctid, c->tls);
 }
 
+/* Somebody traces this thread and wants to look: it stays in this call until it may go on. */
+static void stop(struct ucontext *uc)
+{
+	uint64_t fs = 0, gs = 0;
+
+	call2(SYS_arch_prctl, 0x1003 /* GET_FS */, &fs);
+	call2(SYS_arch_prctl, 0x1004 /* GET_GS */, &gs);
+	kernel_call(SHIM_STOP, (uint64_t)uc, fs, gs, 0);
+}
+
+static void ask(struct ucontext *uc)
+{
+	if (kernel_call(SHIM_ASK, 0, 0, 0, 0) == SHIM_STOP_NOW)
+		stop(uc);
+}
+
 static void do_clone(struct slot *s, struct ucontext *uc)
 {
 	struct shim_clone c = s->clone;
@@ -382,8 +398,9 @@ static void do_clone(struct slot *s, struct ucontext *uc)
 		}
 	}
 	uc->m.rax = r < 0 ? (uint64_t)r : (uint64_t)c.tid;
-	if (r < 0 || c.wait)
-		kernel_call(SHIM_FORKED, c.token, (uint64_t)r, 0, 0);
+	while ((r < 0 || c.wait) &&
+		kernel_call(SHIM_FORKED, c.token, (uint64_t)r, 0, 0) == SHIM_STOP_NOW)
+		stop(uc);
 }
 
 static long run_steps(struct slot *s, uint64_t *ret_at)
@@ -458,7 +475,7 @@ static void obey(struct slot *s, struct ucontext *uc)
 		}
 		if (!more)
 			return;
-		kernel_call(SHIM_ASK, 0, 0, 0, 0);
+		ask(uc);
 	}
 }
 
@@ -528,9 +545,17 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 		s->fault.rsp = uc->m.rsp;
 		memcpy(s->fault.info, info, sizeof(s->fault.info));
 		s->order = ORDER_NONE;
-		kernel_call(SHIM_FAULT, (uint64_t)s, ours ? FAULT_SHIM : FAULT_GUEST, 0, 0);
+		switch (kernel_call(
+			SHIM_FAULT, (uint64_t)s, ours ? FAULT_SHIM : FAULT_GUEST, 0, 0)) {
+		case SHIM_STOP_NOW:
+			stop(uc);
+			break;
+		case SHIM_STEP_OFF:
+			uc->m.eflags &= ~0x100UL;
+			break;
+		}
 	} else if (s->order == ORDER_NONE) {
-		kernel_call(SHIM_ASK, 0, 0, 0, 0);
+		ask(uc);
 	}
 	obey(s, uc);
 }
@@ -963,14 +988,18 @@ struct shared {
 
 static void enter_image(struct slot *s)
 {
-	uint64_t at = 0;
+	uint64_t at = 0, flags = 0x202;
 
 	if (s->order != ORDER_EXEC || run_steps(s, &at) < 0) {
 		kernel_call(SHIM_EXEC_FAILED, at, 0, 0, 0);
 		leave();
 	}
+	if (s->more) /* traced: a step is due, which ends before the first instruction */
+		flags |= 0x100;
 	s->order = ORDER_NONE;
+	s->more = 0;
 	__asm__ volatile("mov %0, %%rsp\n"
+			 "push %2\n"
 			 "mov %1, %%rcx\n"
 			 "xor %%eax, %%eax\n"
 			 "xor %%ebx, %%ebx\n"
@@ -986,9 +1015,10 @@ static void enter_image(struct slot *s)
 			 "xor %%r13d, %%r13d\n"
 			 "xor %%r14d, %%r14d\n"
 			 "xor %%r15d, %%r15d\n"
+			 "popf\n"
 			 "jmp *%%rcx\n"
 			 :
-			 : "a"(s->exec.rsp), "d"(s->exec.rip)
+			 : "a"(s->exec.rsp), "d"(s->exec.rip), "b"(flags)
 			 : "memory");
 	__builtin_unreachable();
 }
