@@ -66,6 +66,8 @@ static void collect(struct kernel *k, struct walk *w)
 			walk_number(w, WALK_SIGHAND, t->sighand);
 			if (t->embryo)
 				walk_fail(w, -EBUSY); /* half of it is still the guest's to do */
+			if (t->trace)
+				walk_fail(w, -EOPNOTSUPP); /* its registers are the shim's */
 		}
 	}
 	for (uint32_t i = 0; w->wanted && i < w->wanted->cred_count; i++)
@@ -209,8 +211,9 @@ static void call_walk(struct task *t, struct walk *w)
 	walk_bool(w, "active", &c->active);
 	if (!c->active || w->err)
 		return;
+	if (w->mode == WALK_SAVE)
+		v.deadline = c->deadline ? c->deadline : c->was_due;
 	if (w->mode == WALK_SAVE && !fresh) {
-		v.deadline = c->deadline;
 		v.done = c->done;
 		v.timed_out = c->timed_out;
 		memcpy(v.u, c->u, sizeof(v.u));
@@ -233,7 +236,8 @@ static void call_walk(struct task *t, struct walk *w)
 		walk_fail(w, -EBADMSG);
 	c->blocked = true;
 	c->first = fresh;
-	c->deadline = v.deadline;
+	c->deadline = fresh ? 0 : v.deadline;
+	c->was_due = fresh ? v.deadline : 0;
 	c->timed_out = v.timed_out;
 	c->done = v.done;
 	memcpy(c->u, v.u, sizeof(v.u));

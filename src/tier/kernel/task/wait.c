@@ -97,6 +97,11 @@ void wait_set_timeout(struct task *t, int64_t ns)
 
 	if (ns < 0)
 		return;
+	if (t->call.was_due) {
+		t->call.deadline = t->call.was_due;
+		t->call.was_due = 0;
+		return;
+	}
 	if (ckd_add(&when, kernel_now(t->k), ns))
 		return; /* 292 years: never */
 	t->call.deadline = when ? when : 1;

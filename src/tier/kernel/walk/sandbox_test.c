@@ -400,6 +400,10 @@ static void time_stands_still(void **state)
 	assert_int_equal(sandbox_walk(&g->k, now, &a, &len, &e), 0);
 	k = again(a, len, now + far);
 	assert_int_equal(k->init->itimer_real_when, g->k.init->itimer_real_when + far);
+	/* A poll begins again: with the time that it had left. */
+	sandbox_resume(k);
+	assert_int_equal(task_find(k, made.thread_tid)->call.deadline,
+		task_find(&g->k, made.thread_tid)->call.deadline + far);
 	free(a);
 	stop(k);
 	free(k);
