@@ -274,6 +274,45 @@ $p = proc_open('cat; exit 4', [['pipe', 'r'], ['pipe', 'w']], $pp); fwrite($pp[0
 $pid = pcntl_fork(); if (!$pid) exit(5); pcntl_waitpid($pid, $st); echo pcntl_wexitstatus($st), "\n"; file_put_contents('pf', str_repeat('a', 100000)); echo md5_file('pf'), "\n"; $f = fopen('pf', 'r+'); var_dump(flock($f, LOCK_EX));
 E
         perl t.pl; ruby t.rb; php t.php""",
+    "chromium": r"""
+        mkdir w; echo '<title>t</title><p>hello</p>' > w/i.html; echo '{"a":21}' > w/d.json; cat > b.py <<'E'
+import functools, http.server, json, os, subprocess, threading
+h = functools.partial(http.server.SimpleHTTPRequestHandler, directory="w"); h.func.log_message = lambda *a: None
+s = http.server.ThreadingHTTPServer(("127.0.0.1", 0), h); threading.Thread(target=s.serve_forever, daemon=True).start()
+(r1, w1), (r2, w2), n, left = os.pipe(), os.pipe(), 0, b""
+def fds(a=os.dup(r1), b=os.dup(w2)): os.dup2(a, 3); os.dup2(b, 4)
+p = subprocess.Popen(["/usr/lib/chromium/chromium", "--headless", "--no-sandbox", "--remote-debugging-pipe", "--user-data-dir=u", "about:blank"],
+                     preexec_fn=fds, close_fds=False, stderr=subprocess.DEVNULL)
+def call(method, session=None, **params):
+    global n, left
+    n += 1; os.write(w1, json.dumps({"id": n, "method": method, "params": params, **({"sessionId": session} if session else {})}).encode() + b"\0")
+    while True:
+        while b"\0" not in left: left += os.read(r2, 65536)
+        one, left = left.split(b"\0", 1); m = json.loads(one)
+        if m.get("id") == n: return m.get("result", {})
+k = call("Target.attachToTarget", targetId=call("Target.createTarget", url=f"http://127.0.0.1:{s.server_address[1]}/i.html")["targetId"], flatten=True)["sessionId"]
+def js(text): return call("Runtime.evaluate", k, expression=text, awaitPromise=True, returnByValue=True).get("result", {}).get("value")
+while js("document.readyState == 'complete' && document.title") != "t": pass
+print(js("fetch('/d.json').then(r => r.json()).then(j => new Promise(f => { const w = new Worker(URL.createObjectURL(new Blob(['onmessage = e => postMessage(e.data * 2)']))); w.onmessage = e => f(e.data); w.postMessage(j.a) }))"))
+print(js("new Promise(f => { const q = indexedDB.open('d', 1); q.onupgradeneeded = () => q.result.createObjectStore('s'); q.onsuccess = () => f('stored'); q.onerror = () => f('' + q.error) })"))
+print(js("WebAssembly.instantiate(new Uint8Array([0,97,115,109,1,0,0,0])).then(() => 'wasm')"), js("localStorage.k = 'v', localStorage.k"))
+print(js("(() => { const c = document.createElement('canvas'); c.width = c.height = 9; const x = c.getContext('2d'); x.fillStyle = '#f00'; x.fillRect(0, 0, 9, 9); return [...x.getImageData(4, 4, 1, 1).data].join() })()"))
+print(call("Page.captureScreenshot", k)["data"][:11], call("Page.printToPDF", k)["data"][:6]); os.write(w1, b'{"id":99,"method":"Browser.close"}\0'); print(p.wait(60))
+E
+        timeout 200 python3 b.py""",
+    "postgres": r"""
+        export B=$(dirname $(ls /usr/lib/postgresql/*/bin/initdb | tail -1)); chmod 755 $HOME; mkdir d; chown 65534 d; cat > run <<'E'
+cd $HOME/d; export PATH=$B:$PATH PGHOST=$PWD LC_ALL=C; initdb -D c -A trust -U u > log 2>&1 || cat log
+pg_ctl -D c -o "-k $PWD -h ''" -l log -w start | tail -1; export PGUSER=u; createdb b; pgbench -iqs 1 b 2>/dev/null; pgbench -c 4 -j 2 -t 50 b 2>&1 | grep -E 'processed|failed'
+psql -Atc 'select count(*), sum(aid) from pgbench_accounts' b; psql -Atqc 'set parallel_setup_cost=0; set parallel_tuple_cost=0; set min_parallel_table_scan_size=0; select sum(aid) from pgbench_accounts' b
+pg_dump b | grep -c '^COPY'; vacuumdb -qf b; kill -9 $(head -1 c/postmaster.pid); while pgrep -u 65534 -x postgres >/dev/null; do sleep 0.1; done
+pg_ctl -D c -o "-k $PWD -h ''" -l log -w start 2>/dev/null | tail -1; psql -Atc 'select count(*) from pgbench_history' b; pg_ctl -D c -m fast stop | tail -1
+E
+        setpriv --reuid=65534 --regid=65534 --clear-groups bash run""",
+    "redis": r"""
+        redis-server --port 0 --unixsocket $HOME/r --save 1 1 --appendonly yes --dir $HOME --io-threads 2 > log & until redis-cli -s r ping 2>/dev/null | grep PONG; do sleep 0.1; done
+        redis-benchmark -s r -q -n 2000 -c 10 -t set,get,incr 2>/dev/null | tr '\r' '\n' | grep -c 'requests per second'; redis-cli -s r get counter:__rand_int__; redis-cli -s r bgrewriteaof >/dev/null
+        while redis-cli -s r info persistence | grep -q 'in_progress:1\|scheduled:1'; do sleep 0.1; done; redis-cli -s r info persistence | grep -c 'status:ok'; redis-cli -s r shutdown nosave; wait""",
     "a thousand threads": r"""
         python3 -c '
 import threading
@@ -308,9 +347,9 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))'""",
 }
 # What is not run outside, where there is no limit to run into that would not hurt others, and what it prints.
 NOT_NATIVE = {"fork bomb": "refused 11\nTrue\n4\n"}
-# What may have come from elsewhere than Debian, to a place that a sandbox does not see.
-NEEDS = {"node": ["node"], "npm": ["node", "npm"]}
-OPTIONS = {"a thousand threads": ("--pids", "1200"), "java": ("--memory", "2G")}
+# What may have come from elsewhere than Debian, to a place that a sandbox does not see, and what nobody has to have.
+NEEDS = {"node": ["node"], "npm": ["node", "npm"], "chromium": ["chromium"], "postgres": ["psql"], "redis": ["redis-server", "redis-benchmark"]}
+OPTIONS = {"a thousand threads": ("--pids", "1200"), "java": ("--memory", "2G"), "chromium": ("--memory", "2G", "--pids", "500")}
 
 # stress-ng's stressors, a second each.
 STRESS = {
@@ -337,7 +376,7 @@ def same(ward, name, script):
     """Fails with both outputs when they differ."""
     for program in NEEDS.get(name, ()):
         if not shutil.which(program, path=PATH):
-            pytest.skip(f"{program} is not in {PATH}, which is all that a sandbox of the host template sees; Debian's nodejs and npm would be")
+            pytest.skip(f"{program} is not in {PATH}, which is all that a sandbox of the host template sees; Debian's package of it would be")
     want = native(script)
     assert want.stdout and want.stderr == "", f"{name} outside: {want.stdout}{want.stderr}"
     got = inside(ward, script, *OPTIONS.get(name, ()))
