@@ -4,7 +4,7 @@
  *
  * Owns:  struct sandbox: how it is made from a row, shown to fronts, moved from state to state, and
  *        freed; which waiting calls a state answers.
- * Rules: a state changes in sandbox_move() only, and is written down before it does.
+ * Rules: a state changes in sandbox_step() only, and is written down before it does.
  */
 #include <assert.h>
 #include <errno.h>
@@ -323,31 +323,47 @@ static const char *event_kind(enum hub_state s)
 	return kinds[s];
 }
 
-int sandbox_move(struct sandbox *sb, enum hub_state to, struct hub_fail *f, const char *fmt, ...)
+int sandbox_step(struct sandbox *sb, enum hub_state to, struct hub_fail *f, const char *text)
 {
-	char raw[HUB_REASON_MAX * 2], reason[HUB_REASON_MAX + 1];
+	char reason[HUB_REASON_MAX + 1];
 	int64_t now = clock_now_us();
-	va_list ap;
 	int r;
 
 	assert(lifecycle_allows(sb->state, to));
-	va_start(ap, fmt);
-	vsnprintf(raw, sizeof(raw), fmt, ap);
-	va_end(ap);
-	record_text(reason, sizeof(reason), raw);
+	record_text(reason, sizeof(reason), text);
 	r = write_step(sb, to, reason, now, f);
 	if (r < 0)
 		return r;
-	hub_log(sb->hub, HUB_INFO, "box.state", NULL, sb->id,
-		"from=%s to=%s tenant=%s%s%s msg=\"%s\"", hub_state_name(sb->state),
-		hub_state_name(to), sb->tenant ? sb->tenant->name : "-",
-		sb->trace[0] ? " trace=" : "", sb->trace, reason);
 	sb->state = to;
 	sb->state_us = now;
 	str_copy(sb->reason, sizeof(sb->reason), reason);
-	event_put(sb->hub, event_kind(to), sb, reason);
-	sandbox_wake(sb);
 	return 0;
+}
+
+void sandbox_stepped(struct sandbox *sb, enum hub_state from)
+{
+	hub_log(sb->hub, HUB_INFO, "box.state", NULL, sb->id,
+		"from=%s to=%s tenant=%s%s%s msg=\"%s\"", hub_state_name(from),
+		hub_state_name(sb->state), sb->tenant ? sb->tenant->name : "-",
+		sb->trace[0] ? " trace=" : "", sb->trace, sb->reason);
+	event_put(sb->hub, event_kind(sb->state), sb, sb->reason);
+	sandbox_wake(sb);
+}
+
+int sandbox_move(struct sandbox *sb, enum hub_state to, struct hub_fail *f, const char *fmt, ...)
+{
+	enum hub_state from = sb->state;
+	char text[HUB_REASON_MAX * 2];
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	r = sandbox_step(sb, to, f, text);
+	if (r == 0)
+		sandbox_stepped(sb, from);
+	return r;
 }
 
 /* --- what waits for it --- */

@@ -383,7 +383,7 @@ static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, stru
 	sb->started_us = next_start(hub);
 	sandbox_set_deadline(sb, (uint64_t)w->timeout_ms);
 	sb->also = db_also_claim;
-	r = sandbox_move(sb, HUB_RUNNING, f, "taken from the pool");
+	r = sandbox_step(sb, HUB_RUNNING, f, "taken from the pool");
 	pool_claimed(sb);
 	registry_to_end(sb);
 	tenant_charge(sb);
@@ -394,6 +394,7 @@ static int claim(struct hub *hub, const struct want *w, struct sandbox *sb, stru
 		sb->awaited = r == 0 && hurries && !call->begin;
 		if (sb->awaited)
 			loop_spin(hub->loop, EXECD_US);
+		sandbox_stepped(sb, HUB_READY);
 		audit_create(sb, w); /* while the supervisor wakes up, before anybody is told */
 	}
 	if (r < 0)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/own.h"
 #include "base/str.h"
 #include "hub/flight.h"
 #include "hub/hub_impl.h"
@@ -65,11 +66,13 @@ static bool load(struct hub *hub, const char *id, struct flight_record *r)
 static void remove_record(struct hub *hub, const char *id)
 {
 	char path[WARD_PATH_MAX], spare[WARD_PATH_MAX];
+	own_fd int fd = -1;
 
 	hub_point(hub, "record-in");
 	if (sup_record_path(hub->state_dir, id, path) < 0)
 		return;
-	if (truncate(path, 1) < 0 ||
+	fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0 || ftruncate(fd, 1) < 0 ||
 		str_fmt(spare, sizeof(spare), "%s/run/" SUP_SPARE_RECORD, hub->state_dir) < 0 ||
 		spare_give(AT_FDCWD, path, spare, hub->spare_at++) < 0)
 		unlink(path);

@@ -302,6 +302,9 @@ void sandbox_view(const struct sandbox *sb, struct hub_box *ret);
  * cannot be written; anything else is then not done: negative, with @f filled. */
 int sandbox_move(struct sandbox *sb, enum hub_state to, struct hub_fail *f, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The two halves of it, where something in between is in a hurry: written and taken; then told. */
+int sandbox_step(struct sandbox *sb, enum hub_state to, struct hub_fail *f, const char *text);
+void sandbox_stepped(struct sandbox *sb, enum hub_state from);
 void sandbox_set_deadline(struct sandbox *sb, uint64_t left_ms); /* in memory; 0: none */
 void sandbox_wake(struct sandbox *sb);     /* look at the waiting calls, at the end of this turn */
 int text_set(char **at, const char *text); /* a copy; NULL stays NULL */

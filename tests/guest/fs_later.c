@@ -258,6 +258,37 @@ CASE(mappings_show_writes)
 	cat("f");
 }
 
+CASE(open_twice)
+{
+	int fd = busy_file("f"), two = need_fd("f", open("f", O_RDWR | O_CLOEXEC));
+	struct stat st;
+	char b[16];
+
+	for (int i = 0; i < OFTEN; i++) {
+		char now = (char)('a' + i % 26);
+
+		pwrite(i % 2 ? fd : two, &now, 1, 3);
+		pread(i % 2 ? two : fd, b, 4, 0);
+		if (b[3] != now)
+			say_is("the other sees it", false);
+		pwrite(fd, &now, 1, 20 + i);
+		if (fstat(two, &st) || st.st_size != 21 + i)
+			say_is("and its size", false);
+		if (i % 3 == 0)
+			lock(two, F_SETLK, F_WRLCK, 6, 1);
+		else
+			lock(fd, F_SETLK, F_RDLCK, 4, 1);
+	}
+	ask_child("locks of both", "f");
+	for (int i = 0; i < OFTEN; i++)
+		pread(two, b, 4, 0);
+	pwrite(fd, "last", 4, 0);
+	pread(two, b, 4, 0);
+	say_bytes("read", b, 4);
+	close(two);
+	ask_child("closed one", "f");
+}
+
 CASE(flags_change)
 {
 	int fd = busy_file("f"), two;
@@ -372,8 +403,9 @@ CASE(signals)
 	setitimer(ITIMER_REAL, &often, NULL);
 	sigsetjmp(out, 1);
 	while (came < 100 && i < 4000000) {
-		int pair[2] = { ++i, ~i };
+		int pair[2] = { i + 1, ~(i + 1) };
 
+		i++;
 		if (pwrite(fd, pair, sizeof(pair), 0) != sizeof(pair) ||
 			lock(fd, F_SETLK, i % 2 ? F_WRLCK : F_UNLCK, 0, 0) ||
 			(i % 16 == 0 && (pread(fd, back, sizeof(back), 0) != sizeof(back) ||

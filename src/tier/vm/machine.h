@@ -23,6 +23,13 @@ struct machine;
 
 enum vcpu_state { VCPU_PAUSED, VCPU_RUNNING, VCPU_ENDED };
 
+/* What a CPU asked the monitor for last. */
+struct vcpu_asked {
+	enum { ASKED_NOTHING, ASKED_PORT, ASKED_MEMORY } kind;
+	bool write;
+	uint64_t at;
+};
+
 struct vcpu {
 	struct machine *machine;
 	unsigned index;
@@ -30,9 +37,10 @@ struct vcpu {
 	struct kvm_run *run;
 	pthread_t thread;
 	bool has_thread;
-	enum vcpu_state state; /* under the machine's lock */
-	bool guarded;          /* its thread has done what it must before the guest runs */
-	bool half_done;        /* an exit whose second half the next run has to do */
+	enum vcpu_state state;   /* under the machine's lock */
+	bool guarded;            /* its thread has done what it must before the guest runs */
+	bool half_done;          /* an exit whose second half the next run has to do */
+	struct vcpu_asked asked; /* its thread's own */
 };
 
 /* What the guest cost: exits to this process, by kind. Exact, so a test can hold them. */

@@ -181,6 +181,22 @@ static void end_machine(struct machine *m, enum machine_end end, const char *why
 	machine_stop(m);
 }
 
+/* Under the lock. KVM on AMD keeps no register of a CPU that shut down: what it asked for last is
+ * all there is to tell. */
+static void crash(struct vcpu *v, const char *how, unsigned detail)
+{
+	const struct vcpu_asked *a = &v->asked;
+	char why[128];
+
+	if (a->kind == ASKED_NOTHING)
+		str_fmt(why, sizeof(why), "%s before it asked for anything", how);
+	else
+		str_fmt(why, sizeof(why), "%s after it %s %s %#llx", how,
+			a->write ? "wrote to" : "read from",
+			a->kind == ASKED_PORT ? "port" : "address", (unsigned long long)a->at);
+	end_machine(v->machine, MACHINE_CRASHED, why, detail);
+}
+
 static void do_port(struct vcpu *v)
 {
 	struct machine *m = v->machine;
@@ -189,16 +205,20 @@ static void do_port(struct vcpu *v)
 	uint8_t *data = (uint8_t *)v->run + run->io.data_offset;
 
 	*(out ? &m->exits.port_out : &m->exits.port_in) += 1;
+	v->asked = (struct vcpu_asked){ ASKED_PORT, out, run->io.port };
 	for (uint32_t i = 0; i < run->io.count; i++, data += run->io.size)
 		if (!bus_port(m, out, run->io.port, data, run->io.size))
 			end_machine(m, MACHINE_OFF, "the guest switched itself off", 0);
 }
 
 /* CPUs count beside each other: not all of it is under the lock. */
-static void count_mmio(struct machine *m, const struct kvm_run *run)
+static void count_mmio(struct vcpu *v)
 {
-	__atomic_fetch_add(run->mmio.is_write ? &m->exits.mmio_write : &m->exits.mmio_read, 1,
-		__ATOMIC_RELAXED);
+	struct machine_exits *x = &v->machine->exits;
+	bool write = v->run->mmio.is_write;
+
+	__atomic_fetch_add(write ? &x->mmio_write : &x->mmio_read, 1, __ATOMIC_RELAXED);
+	v->asked = (struct vcpu_asked){ ASKED_MEMORY, write, v->run->mmio.phys_addr };
 }
 
 static void do_mmio(struct vcpu *v)
@@ -206,7 +226,7 @@ static void do_mmio(struct vcpu *v)
 	struct machine *m = v->machine;
 	struct kvm_run *run = v->run;
 
-	count_mmio(m, run);
+	count_mmio(v);
 	bus_mmio(m, run->mmio.is_write, run->mmio.phys_addr, run->mmio.data, run->mmio.len);
 }
 
@@ -229,12 +249,11 @@ static void do_exit(struct vcpu *v)
 		m->exits.interrupted++;
 		break;
 	case KVM_EXIT_SHUTDOWN: /* a triple fault: how a guest reboots, or breaks */
-		end_machine(m, MACHINE_CRASHED, "the guest's CPU shut down", v->index);
+		crash(v, "the guest's CPU shut down", v->index);
 		break;
 	default:
 		m->exits.other++;
-		end_machine(m, MACHINE_CRASHED, "the guest left in a way that makes no sense",
-			v->run->exit_reason);
+		crash(v, "the guest left in a way that makes no sense", v->run->exit_reason);
 		break;
 	}
 }
@@ -258,7 +277,7 @@ static bool do_quick(struct vcpu *v)
 		!bus_quick(
 			m, run->mmio.is_write, run->mmio.phys_addr, run->mmio.data, run->mmio.len))
 		return false;
-	count_mmio(m, run);
+	count_mmio(v);
 	v->half_done = true;
 	return true;
 }

@@ -26,12 +26,17 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/walk.h"
 
-enum { SECTOR = 512, KEPT = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN };
+enum {
+	SECTOR = 512,
+	AHEAD = 256,
+	KEPT = LO_FLAGS_READ_ONLY | LO_FLAGS_AUTOCLEAR | LO_FLAGS_PARTSCAN
+};
 
 struct loop {
 	struct file *file; /* a reference; NULL: free */
 	uint64_t offset, limit;
 	uint32_t flags, block, opens;
+	uint32_t ahead; /* sectors read ahead, a word only; AHEAD where it is 0: see BLKRAGET */
 	uint8_t name[LO_NAME_SIZE], crypt_name[LO_NAME_SIZE];
 };
 
@@ -62,10 +67,11 @@ static int64_t size_of(const struct loop *l)
 static void loop_clear(struct loop *l)
 {
 	struct file *f = l->file;
-	uint32_t opens = l->opens;
+	uint32_t opens = l->opens, ahead = l->ahead;
 
 	memset(l, 0, sizeof(*l));
 	l->opens = opens;
+	l->ahead = ahead;
 	file_unref(f);
 }
 
@@ -139,6 +145,7 @@ void loops_walk(struct kernel *k, struct walk *w)
 		walk_u64(w, "limit", &l->limit);
 		walk_u32(w, "flags", &l->flags);
 		walk_u32(w, "block", &l->block);
+		walk_u32(w, "ahead", &l->ahead);
 		walk_bytes(w, "name", l->name, sizeof(l->name));
 		walk_bytes(w, "crypt_name", l->crypt_name, sizeof(l->crypt_name));
 		if (l->offset > INT64_MAX || l->limit > INT64_MAX || (l->flags & ~(uint32_t)KEPT)) {
@@ -391,9 +398,14 @@ static long block_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t a
 		return 0;
 	case BLKRAGET:
 	case BLKFRAGET:
-		return gva_null(GVA(arg)) ? -EINVAL : guest_write_u64(t, GVA(arg), 256);
+		return gva_null(GVA(arg)) ? -EINVAL
+					  : guest_write_u64(t, GVA(arg), l->ahead ^ AHEAD);
 	case BLKRASET:
 	case BLKFRASET:
+		if (!task_capable(t, CAP_SYS_ADMIN))
+			return -EACCES;
+		l->ahead = (uint32_t)arg ^ AHEAD;
+		return 0;
 	case BLKFLSBUF:
 		return task_capable(t, CAP_SYS_ADMIN) ? 0 : -EACCES;
 	default:

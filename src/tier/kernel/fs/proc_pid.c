@@ -21,6 +21,7 @@
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
@@ -37,6 +38,8 @@ static char state_of(const struct task *t)
 {
 	if (is_zombie(t))
 		return 'Z';
+	if (t->trace && t->trace->stopped)
+		return 't';
 	if (t->proc->stop_signal)
 		return 'T';
 	if (t->call.active && t->call.blocked)
@@ -46,6 +49,8 @@ static char state_of(const struct task *t)
 
 static const char *state_word(char s)
 {
+	if (s == 't')
+		return "tracing stop";
 	return s == 'Z' ? "zombie" : s == 'T' ? "stopped" : s == 'S' ? "sleeping" : "running";
 }
 
@@ -109,9 +114,9 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 	buf_add_fmt(out,
 		"Name:\t%s\nUmask:\t%04o\nState:\t%c (%s)\nTgid:\t%d\nNgid:\t0\nPid:\t%d\n",
 		t->comm, t->fs ? t->fs->umask : 0, s, state_word(s), t->proc->pid, t->tid);
-	buf_add_fmt(out, "PPid:\t%d\nTracerPid:\t0\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n",
-		parent_of(t->proc), cr->uid, cr->euid, cr->suid, cr->fsuid, cr->gid, cr->egid,
-		cr->sgid, cr->fsgid);
+	buf_add_fmt(out, "PPid:\t%d\nTracerPid:\t%d\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n",
+		parent_of(t->proc), t->trace ? t->trace->tracer->pid : 0, cr->uid, cr->euid,
+		cr->suid, cr->fsuid, cr->gid, cr->egid, cr->sgid, cr->fsgid);
 	buf_add_fmt(out, "FDSize:\t%u\nGroups:\t", t->files ? t->files->cap : 0);
 	for (unsigned i = 0; i < cr->group_count; i++)
 		buf_add_fmt(out, "%u ", cr->groups[i]);
@@ -270,6 +275,14 @@ static void show_environ(const struct proc_ctx *c, struct buf *out)
 {
 	if (c->t->mm)
 		show_range(c, out, c->t->mm->env_start, c->t->mm->env_end);
+}
+
+static void show_auxv(const struct proc_ctx *c, struct buf *out)
+{
+	const struct mm *mm = c->t->mm;
+
+	if (mm)
+		show_range(c, out, mm->auxv_at, mm->auxv_at + mm->auxv_len);
 }
 
 static void show_limits(const struct proc_ctx *c, struct buf *out)
@@ -559,6 +572,7 @@ static const struct proc_entry ns_entries[] = {
 		REG("smaps", 0444, .show = show_smaps, .private = true),                           \
 		REG("cmdline", 0444, .show = show_cmdline),                                        \
 		REG("environ", 0400, .show = show_environ, .private = true),                       \
+		REG("auxv", 0400, .show = show_auxv, .private = true),                             \
 		REG("comm", 0644, .show = show_comm, .write = write_comm),                         \
 		REG("limits", 0444, .show = show_limits),                                          \
 		REG("mounts", 0444, .show = proc_show_mounts, .mounts = true),                     \

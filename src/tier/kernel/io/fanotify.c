@@ -20,6 +20,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/notify.h"
@@ -445,6 +446,8 @@ static struct fan_group *group_create(struct kernel *k, unsigned flags, unsigned
 			free(st);
 		return NULL;
 	}
+	if (!k->fan)
+		answers_take_back(k);
 	k->fan = st;
 	*g = (struct fan_group){ .k = k,
 		.flags = flags,

@@ -275,10 +275,13 @@ struct fan_event *fan_queue(
 	e->pid = !who ? 0 : g->flags & FAN_I_TID ? who->tid : who->proc->pid;
 	e->born = who ? who->proc->start_ns : 0;
 	e->hash = hash_of(e);
-	if ((!asks && join(g, e)) || is_full(g)) {
-		if (asks || !join(g, e))
-			overflow(g);
+	if (!asks && join(g, e)) {
 		event_free(e);
+		return NULL;
+	}
+	if (is_full(g)) {
+		event_free(e);
+		overflow(g);
 		return NULL;
 	}
 	append(g, e);

@@ -361,6 +361,22 @@ static void clone_vm(struct shim_clone *c, struct ucontext *uc, long *r)
 	*r = shim_clone_vm(c->flags, (uint64_t)stack, c->ctid, c->tls);
 }
 
+/* Somebody traces this thread and wants to look: it stays in this call until it may go on. */
+static void stop(struct ucontext *uc)
+{
+	uint64_t fs = 0, gs = 0;
+
+	call2(SYS_arch_prctl, 0x1003 /* GET_FS */, &fs);
+	call2(SYS_arch_prctl, 0x1004 /* GET_GS */, &gs);
+	kernel_call(SHIM_STOP, (uint64_t)uc, fs, gs, 0);
+}
+
+static void ask(struct ucontext *uc)
+{
+	if (kernel_call(SHIM_ASK, 0, 0, 0, 0) == SHIM_STOP_NOW)
+		stop(uc);
+}
+
 static void do_clone(struct slot *s, struct ucontext *uc)
 {
 	struct shim_clone c = s->clone;
@@ -382,8 +398,9 @@ static void do_clone(struct slot *s, struct ucontext *uc)
 		}
 	}
 	uc->m.rax = r < 0 ? (uint64_t)r : (uint64_t)c.tid;
-	if (r < 0 || c.wait)
-		kernel_call(SHIM_FORKED, c.token, (uint64_t)r, 0, 0);
+	while ((r < 0 || c.wait) &&
+		kernel_call(SHIM_FORKED, c.token, (uint64_t)r, 0, 0) == SHIM_STOP_NOW)
+		stop(uc);
 }
 
 static long run_steps(struct slot *s, uint64_t *ret_at)
@@ -458,7 +475,7 @@ static void obey(struct slot *s, struct ucontext *uc)
 		}
 		if (!more)
 			return;
-		kernel_call(SHIM_ASK, 0, 0, 0, 0);
+		ask(uc);
 	}
 }
 
@@ -528,9 +545,17 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 		s->fault.rsp = uc->m.rsp;
 		memcpy(s->fault.info, info, sizeof(s->fault.info));
 		s->order = ORDER_NONE;
-		kernel_call(SHIM_FAULT, (uint64_t)s, ours ? FAULT_SHIM : FAULT_GUEST, 0, 0);
+		switch (kernel_call(
+			SHIM_FAULT, (uint64_t)s, ours ? FAULT_SHIM : FAULT_GUEST, 0, 0)) {
+		case SHIM_STOP_NOW:
+			stop(uc);
+			break;
+		case SHIM_STEP_OFF:
+			uc->m.eflags &= ~0x100UL;
+			break;
+		}
 	} else if (s->order == ORDER_NONE) {
-		kernel_call(SHIM_ASK, 0, 0, 0, 0);
+		ask(uc);
 	}
 	obey(s, uc);
 }
@@ -567,135 +592,6 @@ _Static_assert(
 		(AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
 		PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) == PLACE_SHARED_END,
 	"one behind the other");
-/*
- * What is made later. This part has a stack and registers of its own, and whatever interrupts it
- * makes it begin again: it lays out what is to be made, and the stub adds that to the log when
- * everything is the guest's again. What it knows and will no longer be so it forgets before.
- */
-enum { NO_ANSWER = -8192, F_SETLK_ = 6, F_SETLKW_ = 7, F_UNLCK_ = 2 };
-long place_prepare(uint32_t kind);
-
-static struct place_log *log_of(void)
-{
-	return (struct place_log *)PLACE_LOG_AT;
-}
-
-static int is_open_for(uint32_t fd, unsigned what)
-{
-	return fd < PLACE_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
-}
-
-static int lay(struct place_state *s, const struct later_entry *e, const void *data, unsigned cost)
-{
-	struct place_log *l = log_of();
-	uint64_t head = __atomic_load_n(&l->head, __ATOMIC_ACQUIRE);
-	uint64_t at = (head & 0xffff) * 8, size = sizeof(*e) + ((e->len + 7UL) & ~7UL);
-
-	if ((head >> 16 & 0xffff) + cost > LATER_COST_MAX || at + size > LATER_LOG_BYTES ||
-		!is_open_for(e->fd, e->op))
-		return 0;
-	*(struct later_entry *)&l->entries[at] = *e;
-	memcpy(&l->entries[at + sizeof(*e)], data, e->len);
-	s->head = head;
-	s->next = head + ((uint64_t)cost << 16) + size / 8;
-	return 1;
-}
-
-static long later_lock(struct place_state *s)
-{
-	struct {
-		int16_t type, whence;
-		int32_t pad;
-		int64_t start, len;
-	} g;
-	struct later_entry e = { .op = LATER_LOCK, .fd = (uint8_t)s->rdi };
-
-	if ((uint32_t)s->rsi != F_SETLK_ && (uint32_t)s->rsi != F_SETLKW_)
-		return NO_ANSWER;
-	memcpy(&g, (const void *)s->rdx, sizeof(g));
-	if (g.type < 0 || g.type > F_UNLCK_ || g.whence || g.start < 0 || g.start >> 61 ||
-		g.len < 0 || g.len >> 61)
-		return NO_ANSWER;
-	e.type = (uint16_t)g.type;
-	e.at = g.start;
-	e.count = g.len;
-	return lay(s, &e, NULL, 1) ? 0 : NO_ANSWER;
-}
-
-/* What a file held, or how large it was, is not so any more. */
-static void forget(uint32_t fd, unsigned knows)
-{
-	((struct place_fd *)PLACE_FDS_AT)[fd].knows &= ~knows;
-	for (int i = 0; i < LATER_READS; i++)
-		if (log_of()->reads[i].fd == fd)
-			log_of()->reads[i].len = 0;
-}
-
-static long later_write(struct place_state *s)
-{
-	struct later_entry e = { .op = LATER_WRITE, .fd = (uint8_t)s->rdi };
-
-	if (s->rdx - 1 >= LATER_WRITE_MAX || s->r10 > LATER_OFFSET_MAX)
-		return NO_ANSWER;
-	e.len = (uint32_t)s->rdx;
-	e.at = (int64_t)s->r10;
-	e.count = (int64_t)__builtin_ia32_rdtsc();
-	forget(e.fd, FD_STAT);
-	return lay(s, &e, (const void *)s->rsi, LATER_WRITE_COST) ? (long)e.len : NO_ANSWER;
-}
-
-static long later_close(struct place_state *s)
-{
-	struct later_entry e = { .op = LATER_CLOSE, .fd = (uint8_t)s->rdi };
-
-	if (!lay(s, &e, NULL, 1))
-		return NO_ANSWER;
-	forget(e.fd, ~0U);
-	log_of()->may[e.fd] = 0;
-	return 0;
-}
-
-static long known_read(const struct place_state *s)
-{
-	uint64_t age = ((volatile uint64_t *)PLACE_AGE)[AGE_FILES];
-
-	for (int i = 0; i < LATER_READS; i++) {
-		const struct later_read *r = &log_of()->reads[i];
-
-		if (r->len == 0 || r->len != s->rdx || r->at != (int64_t)s->r10 ||
-			r->fd != (uint32_t)s->rdi || r->age != age ||
-			(uint64_t)r->value > sizeof(r->data))
-			continue;
-		memcpy((void *)s->rsi, r->data, (uint64_t)r->value);
-		return r->value;
-	}
-	return NO_ANSWER;
-}
-
-__attribute__((used)) long place_prepare(uint32_t kind)
-{
-	struct place_state *s = (struct place_state *)PLACE_STATE;
-	uint32_t fd = (uint32_t)s->rdi;
-
-	s->next = 0;
-	if (!s->log || fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
-		return NO_ANSWER;
-	switch (kind) {
-	case PLACE_LOCK:
-		return is_open_for(fd, LATER_LOCK) ? later_lock(s) : NO_ANSWER;
-	case PLACE_PREAD:
-		return is_open_for(fd, LATER_READ) ? known_read(s) : NO_ANSWER;
-	case PLACE_PWRITE:
-		return is_open_for(fd, LATER_WRITE) ? later_write(s) : NO_ANSWER;
-	case PLACE_SYNC:
-		return is_open_for(fd, LATER_SYNC) ? 0 : NO_ANSWER;
-	case PLACE_CLOSE:
-		return is_open_for(fd, LATER_CLOSE) ? later_close(s) : NO_ANSWER;
-	default:
-		return NO_ANSWER;
-	}
-}
-
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 /* clang-format off */
@@ -1092,14 +988,18 @@ struct shared {
 
 static void enter_image(struct slot *s)
 {
-	uint64_t at = 0;
+	uint64_t at = 0, flags = 0x202;
 
 	if (s->order != ORDER_EXEC || run_steps(s, &at) < 0) {
 		kernel_call(SHIM_EXEC_FAILED, at, 0, 0, 0);
 		leave();
 	}
+	if (s->more) /* traced: a step is due, which ends before the first instruction */
+		flags |= 0x100;
 	s->order = ORDER_NONE;
+	s->more = 0;
 	__asm__ volatile("mov %0, %%rsp\n"
+			 "push %2\n"
 			 "mov %1, %%rcx\n"
 			 "xor %%eax, %%eax\n"
 			 "xor %%ebx, %%ebx\n"
@@ -1115,9 +1015,10 @@ static void enter_image(struct slot *s)
 			 "xor %%r13d, %%r13d\n"
 			 "xor %%r14d, %%r14d\n"
 			 "xor %%r15d, %%r15d\n"
+			 "popf\n"
 			 "jmp *%%rcx\n"
 			 :
-			 : "a"(s->exec.rsp), "d"(s->exec.rip)
+			 : "a"(s->exec.rsp), "d"(s->exec.rip), "b"(flags)
 			 : "memory");
 	__builtin_unreachable();
 }

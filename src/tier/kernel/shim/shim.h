@@ -228,8 +228,13 @@ enum {
 	SHIM_FORKED,         /* (token, result) the parent's side of a clone: failed, or vfork */
 	SHIM_SIGRETURN,      /* (mask, sp, flags, size) -> address of the slot */
 	SHIM_EXEC_FAILED,    /* (step) the image could not be mapped */
+	SHIM_STOP,           /* (frame, fs, gs) told to stop: here are the registers */
 	SHIM_CALL_END,
 };
+
+/* What SHIM_ASK, SHIM_FAULT and SHIM_FORKED say: SHIM_STOP comes first; not a step of the guest's.
+ */
+enum { SHIM_STOP_NOW = 1, SHIM_STEP_OFF = 2 };
 
 enum {
 	FAULT_GUEST,

@@ -262,9 +262,11 @@ static long set_text(struct sock *s, struct task *t, int level, int name, gva_t 
 		return -EFAULT;
 	if (level == SOL_SOCKET && name == SO_BINDTODEVICE)
 		return text[0] == '\0' || strcmp(text, "lo") == 0 ? 0 : -ENODEV;
-	/* TCP_CONGESTION */
 	if (len < 1)
 		return -EINVAL;
+	if (name == TCP_ULP)
+		return -ENOENT; /* nothing goes on top of TCP, not even TLS */
+	/* TCP_CONGESTION */
 	return strcmp(text, "cubic") == 0 || strcmp(text, "reno") == 0 ? 0 : -ENOENT;
 }
 
@@ -300,8 +302,8 @@ long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val,
 	long r;
 
 	if ((level == SOL_SOCKET && name == SO_BINDTODEVICE) ||
-		(level == IPPROTO_TCP && name == TCP_CONGESTION && s->type == SOCK_STREAM &&
-			s->family != AF_UNIX))
+		(level == IPPROTO_TCP && (name == TCP_CONGESTION || name == TCP_ULP) &&
+			s->type == SOCK_STREAM && s->family != AF_UNIX))
 		return set_text(s, t, level, name, val, len);
 	if (level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO))
 		return set_timeout(t, val, len, name == SO_RCVTIMEO ? &s->rcvtimeo : &s->sndtimeo);

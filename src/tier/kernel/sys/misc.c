@@ -344,11 +344,6 @@ SYSCALL2(setns, int, fd, int, type)
 	return -EPERM;
 }
 
-SYSCALL4(ptrace, int64_t, op, int, pid, uint64_t, addr, uint64_t, data)
-{
-	return -EPERM;
-}
-
 /* Which of two things comes first is stable while the sandbox lives, and says nothing of where. */
 static long compare(struct kernel *k, const void *a, const void *b)
 {

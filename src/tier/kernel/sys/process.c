@@ -18,6 +18,7 @@
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
@@ -184,6 +185,7 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	if (!(q->flags & CLONE_THREAD))
 		blank_wanted(t);
 	t->wait_child = n->tid;
+	trace_cloned(t, n, q->flags);
 	n->embryo_timer.fn = embryo_late;
 	ktimer_set(t->k, &n->embryo_timer, kernel_now(t->k) + EMBRYO_MS * 1000000LL);
 	return n->tid; /* the shim puts it there again, once the child exists */
@@ -358,36 +360,70 @@ static bool wanted(const struct wait_req *q, const struct proc *c)
 	       (q->kind == BY_PGRP && c->pgrp && c->pgrp->id == q->id);
 }
 
-/* One piece of news: the child, or NULL with *ret_any telling if there is a child at all. */
-static struct proc *news_of(
-	struct proc *p, const struct wait_req *q, int *ret_status, bool *ret_any)
+/* One piece of news, of a child or of somebody whom the caller traces. */
+struct news {
+	int32_t id;
+	int status;
+	uint32_t uid;
+	struct proc *child;
+	struct trace *tracee;
+};
+
+static bool child_news(struct proc *p, const struct wait_req *q, struct news *n, bool *ret_any)
 {
-	*ret_any = false;
 	for (struct proc *c = p->children; c; c = c->sibling) {
+		bool ours = c->tasks->trace && c->tasks->trace->tracer == p;
+
 		if (!wanted(q, c))
 			continue;
 		*ret_any = true;
-		if (c->state == PROC_ZOMBIE && (q->options & WEXITED)) {
-			*ret_status = c->wait_status;
-			return c;
+		*n = (struct news){ .id = c->pid, .uid = c->tasks->cred->uid, .child = c };
+		if (c->state == PROC_ZOMBIE && (q->options & WEXITED) &&
+			!trace_is_before(p, c->pid)) {
+			n->status = c->wait_status;
+			return true;
 		}
-		if (c->stop_news && (q->options & WUNTRACED)) {
-			*ret_status = c->stop_signal << 8 | 0x7f;
-			return c;
+		if (c->stop_news && (q->options & WUNTRACED) && !ours) {
+			n->status = c->stop_signal << 8 | 0x7f;
+			return true;
 		}
 		if (c->cont_news && (q->options & WCONTINUED)) {
-			*ret_status = 0xffff;
-			return c;
+			n->status = 0xffff;
+			return true;
 		}
 	}
-	return NULL;
+	return false;
 }
 
-static void seen(struct task *t, struct proc *c, const struct wait_req *q)
+static bool tracee_news(struct proc *p, const struct wait_req *q, struct news *n, bool *ret_any)
 {
+	for (struct trace *tr = p->tracees; tr; tr = tr->next) {
+		struct pgrp *g = tr->task ? tr->task->proc->pgrp : NULL;
+
+		if (!(q->kind == BY_ANY || (q->kind == BY_PID && tr->tid == q->id) ||
+			    (q->kind == BY_PGRP && g && g->id == q->id)))
+			continue;
+		*ret_any = true;
+		if (!tr->news || (!tr->task && !(q->options & WEXITED)))
+			continue;
+		*n = (struct news){ .id = tr->tid,
+			.uid = tr->task ? tr->task->cred->uid : 0,
+			.status = tr->task ? tr->code << 8 | 0x7f : tr->code,
+			.tracee = tr };
+		return true;
+	}
+	return false;
+}
+
+static void seen(struct task *t, const struct news *n, const struct wait_req *q)
+{
+	struct proc *c = n->child;
+
 	if (q->options & WNOWAIT)
 		return;
-	if (c->state == PROC_ZOMBIE) {
+	if (n->tracee) {
+		trace_seen(n->tracee);
+	} else if (c->state == PROC_ZOMBIE) {
 		usage_add(&t->proc->children_usage, &c->own_usage);
 		usage_add(&t->proc->children_usage, &c->children_usage);
 		proc_reap(c);
@@ -398,17 +434,13 @@ static void seen(struct task *t, struct proc *c, const struct wait_req *q)
 	}
 }
 
-/* 1: *ret_child has news; else what the call returns. */
-static long find_news(
-	struct task *t, const struct wait_req *q, struct proc **ret_child, int *ret_status)
+/* 1: there are some; else what the call returns. */
+static long find_news(struct task *t, const struct wait_req *q, struct news *n)
 {
-	bool any;
-	struct proc *c = news_of(t->proc, q, ret_status, &any);
+	bool any = false;
 
-	if (c) {
-		*ret_child = c;
+	if (tracee_news(t->proc, q, n, &any) || child_news(t->proc, q, n, &any))
 		return 1;
-	}
 	if (!any)
 		return -ECHILD;
 	if (q->options & WNOHANG)
@@ -417,13 +449,16 @@ static long find_news(
 	return wait_block(t);
 }
 
+static struct rusage usage_told(const struct news *n)
+{
+	return n->child ? n->child->own_usage : (struct rusage){ .ru_maxrss = 0 };
+}
+
 SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 {
 	struct wait_req q = { .kind = BY_PID, .id = pid, .options = options | WEXITED };
-	struct proc *c;
+	struct news n;
 	struct rusage ru;
-	int status = 0;
-	int32_t id;
 	long r;
 
 	if (options & ~(WNOHANG | WUNTRACED | WCONTINUED | (int)(__WALL | __WCLONE | __WNOTHREAD)))
@@ -436,30 +471,31 @@ SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 		q.kind = BY_PGRP;
 		q.id = pid ? -pid : task->proc->pgrp->id;
 	}
-	r = find_news(task, &q, &c, &status);
+	r = find_news(task, &q, &n);
 	if (r != 1)
 		return r;
-	id = c->pid;
-	ru = c->own_usage;
-	if (!gva_null(ustatus) && guest_write_u32(task, ustatus, (uint32_t)status) < 0)
+	ru = usage_told(&n);
+	if (!gva_null(ustatus) && guest_write_u32(task, ustatus, (uint32_t)n.status) < 0)
 		return -EFAULT;
 	if (!gva_null(urusage) && guest_write(task, urusage, &ru, GUEST_RUSAGE_BYTES) < 0)
 		return -EFAULT;
-	seen(task, c, &q);
-	return id;
+	seen(task, &n, &q);
+	return n.id;
 }
 
-static void fill_info(union gsiginfo *si, const struct proc *c, int status)
+static void fill_info(union gsiginfo *si, const struct news *n)
 {
+	int status = n->status;
+
 	memset(si, 0, sizeof(*si));
 	si->signo = SIGCHLD;
-	si->chld.pid = c->pid;
-	si->chld.uid = c->tasks->cred->uid;
+	si->chld.pid = n->id;
+	si->chld.uid = n->uid;
 	if (status == 0xffff) {
 		si->code = CLD_CONTINUED;
 		si->chld.status = SIGCONT;
 	} else if ((status & 0xff) == 0x7f) {
-		si->code = CLD_STOPPED;
+		si->code = n->tracee ? CLD_TRAPPED : CLD_STOPPED;
 		si->chld.status = status >> 8;
 	} else if (WIFEXITED(status)) {
 		si->code = CLD_EXITED;
@@ -474,9 +510,8 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 {
 	struct wait_req q = { .id = id, .options = options };
 	union gsiginfo si = { 0 };
-	struct proc *c;
+	struct news n;
 	struct rusage ru;
-	int status = 0;
 	long r;
 
 	if ((options & ~(WNOHANG | WNOWAIT | WEXITED | WSTOPPED | WCONTINUED |
@@ -510,17 +545,17 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 	default:
 		return -EINVAL;
 	}
-	r = find_news(task, &q, &c, &status);
+	r = find_news(task, &q, &n);
 	if (r < 0)
 		return r;
 	if (r == 0 && !(options & WNOHANG))
 		return -EAGAIN; /* the descriptor's own */
 	if (r == 1) {
-		fill_info(&si, c, status);
-		ru = c->own_usage;
+		fill_info(&si, &n);
+		ru = usage_told(&n);
 		if (!gva_null(urusage) && guest_write(task, urusage, &ru, GUEST_RUSAGE_BYTES) < 0)
 			return -EFAULT;
-		seen(task, c, &q);
+		seen(task, &n, &q);
 	}
 	if (!gva_null(uinfo) && guest_write(task, uinfo, &si, sizeof(si)) < 0)
 		return -EFAULT;

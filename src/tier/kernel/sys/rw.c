@@ -246,6 +246,9 @@ static long list(struct task *t, int fd, gva_t ubuf, unsigned count, bool old)
 		return -ENOTDIR;
 	if (f->path.dentry && (f->path.dentry->flags & DENTRY_DELETED))
 		return -ENOENT;
+	r = file_ask_read(t, f);
+	if (r < 0)
+		return r;
 	_Static_assert((int)PIECE <= (int)COPY_CHUNK, "it fits");
 	l.buf = t->k->vfs->tree->buffer; /* nobody who lists uses it */
 	pos = f->pos;

@@ -10,6 +10,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
 
 enum what { WHAT_IGNORE, WHAT_STOP, WHAT_DIE };
@@ -75,15 +76,27 @@ enum delivered deliver_signals(struct task *t)
 
 	for (;;) {
 		struct gsigaction *a;
-		int sig;
+		int sig = 0;
 
 		if (t->state == TASK_DEAD)
 			return DELIVER_DEAD;
-		if (p->stop_signal)
+		if (t->trace ? !t->trace->entered && trace_stops(t, &sig, &info) : p->stop_signal)
 			return DELIVER_STOPPED;
-		sig = signal_take(t, ~t->mask, &info);
-		if (!sig)
-			return DELIVER_NOTHING;
+		if (t->trace && t->trace->entered)
+			return DELIVER_NOTHING; /* a call first */
+		if (sig && (t->mask & GSIG_BIT(sig))) {
+			signal_send_task(t, sig, &info);
+			continue;
+		}
+		if (!sig) {
+			sig = signal_take(t, ~t->mask, &info);
+			if (!sig)
+				return DELIVER_NOTHING;
+			if (t->trace && sig != SIGKILL) {
+				trace_signal(t, sig, &info);
+				return DELIVER_STOPPED;
+			}
+		}
 		a = &t->sighand->act[sig - 1];
 		if (sig == SIGKILL || sig == SIGSTOP || a->handler == GSIG_DFL) {
 			switch (by_default(t, sig)) {

@@ -16,6 +16,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/calls.h"
 #include "tier/kernel/vfs/file.h"
@@ -124,6 +125,11 @@ static void decide_restart(struct task *t)
 
 static bool enter(struct task *t);
 
+static bool is_shims(int64_t nr)
+{
+	return nr >= SHIM_CALL_FIRST && nr < SHIM_CALL_END;
+}
+
 /*
  * The function is done; what is pending for the task is looked at before it goes back. false: it is
  * stopped, blocked again, or dead.
@@ -134,16 +140,20 @@ static bool settle(struct task *t)
 
 	c->settling = false;
 	/* A call that got what it waited for leaves the signals of its wait's mask alone. */
-	if (t->has_saved_mask && !is_restart(c->ret) && c->ret != -EINTR) {
+	if (t->has_saved_mask && !is_restart(c->ret) && c->ret != -EINTR && !is_shims(c->nr)) {
 		t->mask = t->saved_mask;
 		t->has_saved_mask = false;
 	}
-	if (!signal_pending(t) && !is_restart(c->ret))
+	if (!signal_pending(t) && !is_restart(c->ret) && c->nr != SHIM_STOP)
 		goto over;
 	/* An order lies where a handler's would: it is carried out, and then signals are asked for.
 	 */
 	if (c->ordered)
 		goto over;
+	if (c->nr != SHIM_STOP && trace_wants(t)) { /* the mask stays: signals are still to come */
+		trace_give_way(t);
+		goto leave;
+	}
 	switch (deliver_signals(t)) {
 	case DELIVER_DEAD:
 		return false;
@@ -154,6 +164,8 @@ static bool settle(struct task *t)
 		return false;
 	case DELIVER_HANDLER:
 		decide_restart(t);
+		if (c->nr == SHIM_STOP)
+			trace_go(t, true);
 		break;
 	case DELIVER_NOTHING:
 		if (is_restart(c->ret)) {
@@ -161,6 +173,8 @@ static bool settle(struct task *t)
 			file_let_go(t); /* made anew: its number is looked up as at first */
 			return enter(t);
 		}
+		if (c->nr == SHIM_STOP)
+			trace_go(t, false);
 		break;
 	}
 over:
@@ -168,6 +182,9 @@ over:
 		t->mask = t->saved_mask;
 		t->has_saved_mask = false;
 	}
+leave:
+	if (t->trace && !is_shims(c->nr))
+		trace_over(t);
 	call_over(t);
 	return true;
 }
@@ -223,7 +240,11 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	c->data_len = 0;
 	c->path[0] = '\0';
 	c->active = c->first = true;
-	if ((t->filters || t->seccomp_strict) && (nr < SHIM_CALL_FIRST || nr >= SHIM_CALL_END)) {
+	if (t->trace && !is_shims(nr) && trace_enter(t)) {
+		c->ret = -ENOSYS; /* as a tracer finds it there; the call is made again */
+		return settle(t);
+	}
+	if ((t->filters || t->seccomp_strict) && !is_shims(nr)) {
 		switch (seccomp_check(t, &c->ret)) {
 		case SECCOMP_GO:
 			break;

@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -507,7 +508,8 @@ static int new_cred(struct task *t, struct file *f, bool *ret_secure)
 	*ret_secure = false;
 	if (!c)
 		return -ENOMEM;
-	if (r == 0 && !t->no_new_privs && !(f->path.mnt && (f->path.mnt->flags & MS_NOSUID))) {
+	if (r == 0 && !t->no_new_privs && !trace_keeps_rights(t) &&
+		!(f->path.mnt && (f->path.mnt->flags & MS_NOSUID))) {
 		if (st.mode & S_ISUID)
 			c->euid = st.uid;
 		if ((st.mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP))

@@ -22,6 +22,7 @@
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -192,6 +193,7 @@ static void task_bury(struct task *t)
 	mm_unref(t->mm);
 	seccomp_unref(t->filters);
 	keys_task_gone(t);
+	trace_task_free(t);
 	free(t);
 }
 
@@ -543,6 +545,7 @@ void kernel_bury(struct kernel *k)
 		struct proc *p = k->proc_grave;
 
 		k->proc_grave = p->next;
+		trace_done(p);
 		free(p->cmdline);
 		free(p);
 	}
@@ -646,6 +649,7 @@ static void proc_ended(struct proc *p)
 		answers_signals(p->k); /* the memory that was lent has its owner's again */
 	p->vfork_waits = false;
 	wait_wake(&p->exit_queue, 0);
+	trace_proc_ended(p);
 	if (p == k->init) {
 		k->over = true;
 		k->over_status = p->wait_status;
@@ -708,6 +712,7 @@ void task_exit(struct task *t, int status)
 	t->state = TASK_DEAD;
 	k_release(t);
 	drop_shares(t);
+	trace_task_gone(t, status);
 	p->task_count--;
 	if (p->task_count == 0) {
 		p->wait_status = p->exiting ? p->wait_status : status;
@@ -765,6 +770,7 @@ void proc_execed(struct task *t)
 		o->state = TASK_DEAD;
 		k_release(o);
 		drop_shares(o);
+		trace_task_free(o);
 		p->task_count--;
 		if (o != old)
 			task_gone(o);
@@ -859,6 +865,7 @@ void proc_continue(struct proc *p)
 	p->stop_signal = 0;
 	p->stop_news = false;
 	p->cont_news = true;
+	trace_continued(p);
 	wait_wake(&p->stop_queue, 0);
 	if (!p->parent)
 		return;

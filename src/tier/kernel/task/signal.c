@@ -16,6 +16,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
 
 #define STOPS (GSIG_BIT(SIGSTOP) | GSIG_BIT(SIGTSTP) | GSIG_BIT(SIGTTIN) | GSIG_BIT(SIGTTOU))
@@ -68,8 +69,8 @@ static bool is_ignored(struct proc *p, struct task *t, int sig)
 
 	if (is_init_safe(p, sig, a))
 		return true;
-	if (sig == SIGKILL || sig == SIGSTOP)
-		return false;
+	if (sig == SIGKILL || sig == SIGSTOP || t->trace)
+		return false; /* a tracer hears of all */
 	return a->handler == GSIG_IGN ||
 	       (a->handler == GSIG_DFL && (IGNORED_BY_DEFAULT & GSIG_BIT(sig)));
 }
@@ -246,6 +247,11 @@ gsigset_t signal_set(const struct task *t)
 
 bool signal_pending(const struct task *t)
 {
+	const struct trace *tr = t->trace;
+
+	if (tr)
+		return tr->due || (t->proc->stop_signal && !tr->group_seen) ||
+		       (signal_set(t) & ~t->mask);
 	return t->proc->stop_signal || (signal_set(t) & ~t->mask);
 }
 

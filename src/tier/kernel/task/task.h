@@ -176,6 +176,8 @@ struct task {
 	struct seccomp_filter *filters; /* the newest; reference */
 	int32_t pdeath_signal;
 	struct task_keys keys;
+	struct trace *trace; /* task/trace.h; NULL: nobody traces it */
+	bool exec_step;      /* it enters a new image with a step, which its tracer does not see */
 
 	int64_t past_cpu_ns;    /* of the host thread that a walk has taken it from */
 	struct host_task *host; /* NULL for a fake */
@@ -226,6 +228,8 @@ struct proc {
 	int oom_score_adj;
 	struct pidfd *pidfds;     /* vfs/pidfd.c: told how it ended when it is reaped */
 	struct key *process_ring; /* reference, or NULL */
+	struct trace *tracees;    /* whom it traces */
+	unsigned tracee_count;
 };
 
 struct pgrp {

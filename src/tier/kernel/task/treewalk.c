@@ -66,6 +66,8 @@ static void collect(struct kernel *k, struct walk *w)
 			walk_number(w, WALK_SIGHAND, t->sighand);
 			if (t->embryo)
 				walk_fail(w, -EBUSY); /* half of it is still the guest's to do */
+			if (t->trace)
+				walk_fail(w, -EOPNOTSUPP); /* its registers are the shim's */
 		}
 	}
 	for (uint32_t i = 0; w->wanted && i < w->wanted->cred_count; i++)

@@ -14,6 +14,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/calls.h"
 #include "tier/kernel/trap/engine.h"
@@ -27,6 +28,17 @@ static long shim_nothing(struct task *t, const uint64_t *a)
 /* Settling does the work: signals become an order, a stop waits. */
 static long shim_ask(struct task *t, const uint64_t *a)
 {
+	return 0;
+}
+
+/* The same, with the registers: here a tracee stops. */
+static long shim_stop(struct task *t, const uint64_t *a)
+{
+	if (t->trace) {
+		t->trace->frame = a[0];
+		t->trace->fs = a[1];
+		t->trace->gs = a[2];
+	}
 	return 0;
 }
 
@@ -68,6 +80,10 @@ static long shim_fault(struct task *t, const uint64_t *a)
 		memset(&info, 0, sizeof(info));
 		sig = SIGSEGV;
 	}
+	if (sig == SIGTRAP && t->exec_step) { /* the step into a new image: nobody's signal */
+		t->exec_step = false;
+		return SHIM_STEP_OFF;
+	}
 	info.signo = (int32_t)sig;
 	signal_force(t, (int)sig, &info);
 	return 0;
@@ -91,8 +107,12 @@ static long shim_forked(struct task *t, const uint64_t *a)
 			task_abandon(child);
 		return 0;
 	}
-	if (!child->proc->vfork_waits || child->proc->state != PROC_LIVE)
+	if (!child->proc->vfork_waits || child->proc->state != PROC_LIVE) {
+		trace_vforked(t);
 		return 0;
+	}
+	if (t->trace && (t->trace->due & DUE_EVENT))
+		return SHIM_STOP_NOW; /* its tracer hears of the child before it waits for it */
 	wait_on(t, &child->proc->exit_queue, 0);
 	return SYS_BLOCK; /* only the child's end ends it: a signal waits */
 }
@@ -119,6 +139,7 @@ static const struct sys_row rows[] = {
 	[SHIM_HELLO - SHIM_CALL_FIRST] = { "shim_hello", shim_nothing, SYS_FULL, "" },
 	[SHIM_FORKED - SHIM_CALL_FIRST] = { "shim_forked", shim_forked, SYS_FULL, "" },
 	[SHIM_SIGRETURN - SHIM_CALL_FIRST] = { "shim_sigreturn", shim_sigreturn, SYS_FULL, "" },
+	[SHIM_STOP - SHIM_CALL_FIRST] = { "shim_stop", shim_stop, SYS_FULL, "" },
 	[SHIM_EXEC_FAILED -
 		SHIM_CALL_FIRST] = { "shim_exec_failed", shim_exec_failed, SYS_FULL, "" },
 };

@@ -124,6 +124,8 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 void host_proc_kill(struct host_proc *hp);
 /* The stack pointer of a task that waits in a call; 0: nobody can say. */
 uint64_t host_sp(struct task *t);
+/* Also where the program may not write: a tracer's breakpoints, our own call sites. */
+bool host_poke(struct task *t, uint64_t at, const void *bytes, size_t len);
 /* What the guest chose of the processors reaches its host thread. */
 void host_set_cpus(struct task *t);
 /* RLIMIT_AS or RLIMIT_DATA reaches its host process, which has our pages and its whole @stack more

@@ -18,6 +18,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/engine.h"
 
 /* New stacks are written here and copied by the shim once theirs is mapped. */
@@ -45,7 +46,8 @@ static unsigned add_ahead(struct slot *s, unsigned n, const struct place_ahead *
 	return n;
 }
 
-static int write_order(pid_t pid, struct exec_plan *plan)
+/* @step: it comes back before its first instruction. */
+static int write_order(pid_t pid, struct exec_plan *plan, bool step)
 {
 	struct slot order, *s = &order;
 	struct place_ahead *a = &plan->ahead;
@@ -64,6 +66,7 @@ static int write_order(pid_t pid, struct exec_plan *plan)
 		return -E2BIG;
 	memset(s, 0, sizeof(*s));
 	s->order = ORDER_EXEC;
+	s->more = step;
 	s->exec.rip = plan->entry;
 	s->exec.rsp = plan->sp;
 	memcpy(s->exec.map, plan->mm_map, sizeof(s->exec.map));
@@ -100,7 +103,8 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	struct host_proc *hp = take_blank(e), *old = t->proc->host;
 	struct host_task *ht = host_find(e, hp->pid), *old_ht = t->host;
 	struct out *o;
-	int r = ht ? write_order(hp->pid, plan) : -ESRCH;
+	int32_t tid = t->tid;
+	int r = ht ? write_order(hp->pid, plan, t->trace != NULL) : -ESRCH;
 
 	if (r < 0) {
 		host_proc_kill(hp);
@@ -114,6 +118,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 		host_drop(e, old_ht);
 	}
 	proc_execed(t);
+	trace_execed(t, tid); /* while it has no host thread to kick: it comes by itself */
 	if (old) {
 		usage_keep(t->proc);
 		old->proc = NULL;
@@ -126,6 +131,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	mm_unref(t->mm);
 	t->mm = mm;
 	mm->host_pid = hp->pid;
+	mm->place_shut = t->exec_step = t->trace != NULL;
 	host_set_cpus(t);
 	if (t->proc->limits[RLIMIT_AS].rlim_cur != RLIM_INFINITY)
 		host_set_limit(t->proc, RLIMIT_AS, plan->stack_size);

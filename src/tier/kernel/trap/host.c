@@ -7,6 +7,7 @@
  * for memory and kicks, both inside our own pid namespace, where everybody is the same guest.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -191,6 +192,23 @@ static ssize_t host_mm_write(struct mm *mm, uint64_t dst, const void *src, size_
 	struct iovec from = { (void *)(uintptr_t)src, len }, to = { (void *)(uintptr_t)dst, len };
 
 	return mm->host_pid > 1 ? process_vm_writev(mm->host_pid, &from, 1, &to, 1, 0) : -1;
+}
+
+bool host_poke(struct task *t, uint64_t at, const void *bytes, size_t len)
+{
+	char path[32];
+	ssize_t n;
+	int fd;
+
+	if (t->k->host_proc < 0 || t->mm->host_pid <= 1 || at > INT64_MAX ||
+		str_fmt(path, sizeof(path), "%d/mem", (int)t->mm->host_pid) < 0)
+		return false;
+	fd = host_openat(t->k->host_proc, path, O_WRONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return false;
+	n = host_pwrite(fd, bytes, len, (int64_t)at);
+	close(fd);
+	return n == (ssize_t)len;
 }
 
 const struct mm_ops host_mm_ops = { host_mm_read, host_mm_write };

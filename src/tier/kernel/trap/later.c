@@ -37,6 +37,7 @@ enum { RESERVE_BYTES = LATER_COST_MAX / LATER_WRITE_COST * 3 * 4096 };
 /* A lock can fall into two, beside the new one. */
 enum { LOCKS_LEFT = LATER_MAX * LATER_COST_MAX * 2 };
 _Static_assert((int)LOCKS_LEFT <= (int)LOCKS_MAX / 2, "what lies in all logs finds room");
+enum { LOOK_MAX = 128 /* descriptors of a table that is looked through */ };
 #define IDLE_NS 1000000000LL
 #define HEAD_CLOSED ((uint64_t)LATER_CLOSED << 16)
 
@@ -69,6 +70,23 @@ static bool is_watched(const struct file *f)
 
 	return f->k->fan || f->inode->watches || f->dnotify || f->epolls ||
 	       (up && up->inode && up->inode->watches);
+}
+
+/* Has nobody else @f's inode open? Other descriptors of the same table are no others. */
+static bool has_for_itself(const struct task *t, const struct file *f)
+{
+	const struct files *fs = t->files;
+	unsigned mine = 0;
+
+	if (f->refs != 1 || f->inode->opens == 1)
+		return f->refs == 1;
+	for (unsigned i = 0; fs->cap <= LOOK_MAX && i < fs->cap; i++) {
+		const struct file *o = fs->slots[i].file;
+
+		if (o && o->inode == f->inode && o->counted)
+			mine += o->refs == 1;
+	}
+	return mine == f->inode->opens;
 }
 
 static bool has_locks_of_others(struct task *t, const struct inode *i)
@@ -113,7 +131,7 @@ unsigned later_may(struct task *t, int fd)
 		(f->flags & (O_PATH | O_ASYNC)))
 		return 0;
 	/* From here on: is this process alone with it? */
-	if (f->refs != 1 || f->inode->opens != 1 || is_watched(f) || f->inode->leases)
+	if (!has_for_itself(t, f) || is_watched(f) || f->inode->leases)
 		return may;
 	if (!t->files->slots[fd].mirror && !has_locks_of_others(t, f->inode))
 		may |= LATER_CLOSE;

@@ -32,6 +32,7 @@ static struct place_log *page;
 static struct later *later;
 static gva_t mem;
 static int fd;
+static unsigned shared; /* references of the memory, as they are */
 
 static int open_as(struct task *t, const char *path, unsigned flags)
 {
@@ -110,13 +111,14 @@ static struct task *other_process(void)
 {
 	struct task *t = fake_fork(me);
 
+	shared = me->mm->refs;
 	me->mm->refs = 1;
 	return t;
 }
 
 static void over(struct task *t)
 {
-	me->mm->refs = 2;
+	me->mm->refs = shared;
 	proc_exit(t->proc, 0);
 	kernel_bury(&g->k);
 }
@@ -153,8 +155,18 @@ static void less_for_others(void **state)
 	assert_int_equal(later_may(me, fd), LATER_SYNC);
 	over(t);
 	assert_int_equal(later_may(me, fd), EVERYTHING);
+	/* Ours twice; and then another's, too. */
 	two = open_as(me, "/file", O_RDONLY);
+	assert_int_equal(later_may(me, fd), EVERYTHING);
+	assert_int_equal(later_may(me, two), LATER_READ | LATER_SYNC | LATER_CLOSE);
+	t = other_process();
+	fake_call(t, SYS_close, (uint64_t)fd);
+	fake_call(t, SYS_close, (uint64_t)two);
+	assert_int_equal(later_may(me, fd), EVERYTHING);
+	assert_int_equal(open_as(t, "/file", O_RDONLY), fd);
 	assert_int_equal(later_may(me, fd), LATER_SYNC);
+	assert_int_equal(later_may(me, two), LATER_SYNC);
+	over(t);
 	fake_call(me, SYS_close, (uint64_t)two);
 	assert_int_equal(later_may(me, fd), EVERYTHING);
 	two = (int)fake_call(me, SYS_dup, (uint64_t)fd);

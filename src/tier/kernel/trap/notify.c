@@ -154,6 +154,12 @@ static bool write_signal(struct task *t)
 	return order_write(t, &o, sizeof(o));
 }
 
+/* It reads what it is told itself. */
+static bool is_asking(int64_t nr)
+{
+	return nr == SHIM_ASK || nr == SHIM_FAULT || nr == SHIM_STOP;
+}
+
 static void finish(struct task *t)
 {
 	struct engine *e = engine_of(t->k);
@@ -184,7 +190,7 @@ static void finish(struct task *t)
 			proc_exit(t->proc, SIGSEGV);
 			return;
 		}
-		if (c->nr != SHIM_ASK && c->nr != SHIM_FAULT) {
+		if (!is_asking(c->nr)) {
 			o->kick_pid = ht->hp->pid;
 			o->kick_tid = ht->tid;
 		}
@@ -197,7 +203,7 @@ static void finish(struct task *t)
 		o->kick_tid = ht->tid;
 	}
 	c->ordered = false;
-	if (signal_pending(t) && !o->kick_tid && c->nr != SHIM_ASK && c->nr != SHIM_FAULT) {
+	if (signal_pending(t) && !o->kick_tid && !is_asking(c->nr)) {
 		o->kick_pid = ht->hp->pid;
 		o->kick_tid = ht->tid;
 	}

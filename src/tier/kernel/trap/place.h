@@ -15,7 +15,7 @@ struct task;
 
 enum { SITE_BYTES = 7 /* mov $nr, %eax; syscall */ };
 /* Around "xor %eax, %eax; syscall": as much as may be before it, and what may be behind. */
-enum { SHORT_AT = 10, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
+enum { SHORT_AT = 11, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
 
 /*
  * Call sites that are answered in place, see shim.h; answers.h has the answers. All under the

@@ -42,6 +42,50 @@ static void knows_its_sites(void **state)
 	}
 }
 
+/* @before what aligns code ends at the xor, @behind it begins behind the ret. */
+static const struct {
+	const char *name;
+	uint8_t before[10], site[13], behind[10];
+	int pad; /* 0: no site */
+} shorts[] = {
+	{ "libc's", { 0x74, 0x17 },
+		{ 0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0x77, 0x5b, 0xc3 },
+		{ 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0 }, 13 },
+	{ "the loader's", { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0 },
+		{ 0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0x77, 0x04, 0xc3 },
+		{ 0x0f, 0x1f, 0 }, -10 },
+	{ "7 bytes before it", { 0xc3, 0, 0, 0x0f, 0x1f, 0x80, 0, 0, 0, 0 },
+		{ 0x31, 0xc0, 0x0f, 0x05 }, { 0 }, -7 },
+	{ "one that is longer", { 0x66, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0 },
+		{ 0x31, 0xc0, 0x0f, 0x05 }, { 0 }, 0 },
+	{ "no room", { 0 },
+		{ 0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0x77, 0x04, 0xc3 },
+		{ 0x0f, 0x1f, 0x44, 0, 0 }, 0 },
+	{ "no ret before the room", { 0 },
+		{ 0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff, 0x77, 0x04, 0x90 },
+		{ 0x0f, 0x1f, 0x80, 0, 0, 0, 0 }, 0 },
+	{ "another register", { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0 },
+		{ 0x31, 0xc9, 0x0f, 0x05 }, { 0 }, 0 },
+	{ "no syscall", { 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0 }, { 0x31, 0xc0, 0xc3, 0x05 },
+		{ 0 }, 0 },
+};
+
+static void knows_short_sites(void **state)
+{
+	for (size_t i = 0; i < ARRAY_LEN(shorts); i++) {
+		uint8_t all[SHORT_BYTES] = { 0 };
+		struct place_short s = { 0 };
+
+		memcpy(all + SHORT_AT - 10, shorts[i].before, sizeof(shorts[i].before));
+		memcpy(all + SHORT_AT, shorts[i].site, sizeof(shorts[i].site));
+		memcpy(all + SHORT_AT + sizeof(shorts[i].site), shorts[i].behind,
+			sizeof(shorts[i].behind));
+		if (place_short(all, &s) != (shorts[i].pad != 0) || s.pad != shorts[i].pad ||
+			(s.pad && s.len < SITE_BYTES))
+			fail_msg("%s: %d", shorts[i].name, s.pad);
+	}
+}
+
 /* What is left of the site and what is put over it are one instruction, and its end is a syscall.
  */
 static void a_jump_ends_in_a_syscall(void **state)
@@ -139,6 +183,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_its_sites),
+		cmocka_unit_test(knows_short_sites),
 		cmocka_unit_test(a_jump_ends_in_a_syscall),
 		cmocka_unit_test(makes_answers),
 		cmocka_unit_test(only_harmless_calls),

@@ -72,22 +72,6 @@ static bool is_plain_text(struct kernel *k, pid_t pid, uint64_t at)
 	       at + SITE_BYTES <= q.end;
 }
 
-static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t *bytes, size_t len)
-{
-	char path[32];
-	ssize_t n;
-	int fd;
-
-	if (str_fmt(path, sizeof(path), "%d/mem", (int)pid) < 0)
-		return false;
-	fd = host_openat(k->host_proc, path, O_WRONLY | O_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
-	n = host_pwrite(fd, bytes, len, (int64_t)at);
-	close(fd);
-	return n == (ssize_t)len;
-}
-
 /*
  * "xor %eax, %eax; syscall", which is how libc says read, has no room for a jump. But code is
  * aligned: where 7 bytes or more that do nothing stand right before it, or behind the ret that
@@ -96,19 +80,21 @@ static bool write_text(struct kernel *k, pid_t pid, uint64_t at, const uint8_t *
  */
 bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret)
 {
-	static const uint8_t nops[][10] = { { 0x0f, 0x1f, 0x80 }, { 0x0f, 0x1f, 0x84 },
-		{ 0x66, 0x0f, 0x1f, 0x84 }, { 0x66, 0x2e, 0x0f, 0x1f, 0x84 } };
+	static const uint8_t nops[][10] = { { 0x66, 0x2e, 0x0f, 0x1f, 0x84 },
+		{ 0x66, 0x0f, 0x1f, 0x84 }, { 0x0f, 0x1f, 0x84 }, { 0x0f, 0x1f, 0x80 } };
 	static const uint8_t call[] = { 0x31, 0xc0, 0x0f, 0x05 };
 	static const uint8_t tail[] = { 0x48, 0x3d, 0x00, 0xf0, 0xff, 0xff, 0x77 };
 	const uint8_t *at = b + SHORT_AT, *behind = at + sizeof(call) + sizeof(tail) + 2;
 	bool returns = memcmp(at + sizeof(call), tail, sizeof(tail)) == 0 && behind[-1] == 0xc3;
 
-	if (memcmp(at, call, sizeof(call)))
+	if (memcmp(at, call, sizeof(call)) || (at[-1] & 0xf0) == 0x40) /* another register */
 		return false;
 	for (unsigned i = 0; i < ARRAY_LEN(nops); i++) {
-		unsigned len = 7 + i;
+		unsigned len = 10 - i;
 
-		if (memcmp(at - len, nops[i], len) == 0)
+		/* With a prefix more before it the jump would have that. */
+		if (memcmp(at - len, nops[i], len) == 0 && at[-(int)len - 1] != 0x66 &&
+			at[-(int)len - 1] != 0x2e)
 			*ret = (struct place_short){ -(int)len, len };
 		else if (returns && memcmp(behind, nops[i], len) == 0)
 			*ret = (struct place_short){ (int)(behind - at), len };
@@ -225,14 +211,16 @@ static void find_sites(const uint8_t page[PAGE], struct found *ret)
 	}
 }
 
-/* Site @i of @p in @page, which lies at @base. */
-static void change_one(struct place *p, unsigned i, uint64_t base, uint8_t page[PAGE],
+/* Site @i of @p in @page, which lies at @base; false: not beside those that are changed already. */
+static bool change_one(struct place *p, unsigned i, uint64_t base, uint8_t page[PAGE],
 	uint32_t behind, uint32_t nr, struct place_site *ret)
 {
 	uint8_t jump[SHORT_BYTES];
 	int kind = place_kind(nr), from;
 	unsigned len = lay_jump(i, nr, page + behind, &from, jump);
 
+	if (!len)
+		return false;
 	p->sites[i].ip = base + behind;
 	p->sites[i].nr = (uint16_t)nr;
 	p->sites[i].state = SITE_CHANGED;
@@ -243,6 +231,7 @@ static void change_one(struct place *p, unsigned i, uint64_t base, uint8_t page[
 	*ret = (struct place_site){ .ret = base + behind, .nr = nr, .kind = (uint32_t)kind };
 	if (kind == PLACE_AT_ARG || kind >= PLACE_FSTAT)
 		p->asks |= 1u << kind;
+	return true;
 }
 
 /* Is it changed, or never will be? One that was only counted makes way. */
@@ -259,7 +248,7 @@ static bool is_known(struct place *p, uint64_t ip)
 }
 
 /* Others in the same page that ask too, since the page is copied anyway. */
-static void change_others(struct task *t, uint64_t base, uint8_t page[PAGE])
+static bool change_others(struct task *t, uint64_t base, uint8_t page[PAGE])
 {
 	struct place_site made[PLACE_AHEAD_MAX];
 	struct place *p = t->mm->place;
@@ -270,15 +259,12 @@ static void change_others(struct task *t, uint64_t base, uint8_t page[PAGE])
 	for (unsigned i = 0; i < f.count && first + n < PLACE_SITES; i++) {
 		if (is_known(p, base + f.sites[i].behind))
 			continue;
-		change_one(p, first + n, base, page, f.sites[i].behind, f.sites[i].nr, &made[n]);
-		n++;
+		n += change_one(
+			p, first + n, base, page, f.sites[i].behind, f.sites[i].nr, &made[n]);
 	}
-	if (!n)
-		return;
-	/* Counted only when they are there. */
-	if (t->mm->ops->write(t->mm, PLACE_SITES_AT + first * sizeof(made[0]), made,
-		    n * sizeof(made[0])) == (ssize_t)(n * sizeof(made[0])))
-		p->count += n;
+	p->count += n;
+	return !n || t->mm->ops->write(t->mm, PLACE_SITES_AT + first * sizeof(made[0]), made,
+			     n * sizeof(made[0])) == (ssize_t)(n * sizeof(made[0]));
 }
 
 static bool write_page(struct task *t, uint64_t base, const uint8_t *was, const uint8_t *page)
@@ -289,32 +275,29 @@ static bool write_page(struct task *t, uint64_t base, const uint8_t *was, const 
 		from++;
 	while (to > from && was[to - 1] == page[to - 1])
 		to--;
-	return write_text(t->k, t->mm->host_pid, base + from, page + from, to - from);
+	return host_poke(t, base + from, page + from, to - from);
 }
 
 bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 {
 	uint64_t base = (ip - 1) & ~(uint64_t)(PAGE - 1);
 	uint32_t behind = (uint32_t)(ip - base);
-	uint8_t was[PAGE], page[PAGE], jump[SHORT_BYTES];
+	uint8_t was[PAGE], page[PAGE];
 	struct place *p = t->mm->place;
 	struct place_site site;
 	unsigned count = p->count;
-	int from;
 
 	if (behind < (nr ? SITE_BYTES : SHORT_AT + 4) || (!nr && behind > PAGE - SHORT_BYTES) ||
-		guest_read(t, was, GVA(base), sizeof(was)) < 0 ||
-		!lay_jump(i, nr, was + behind, &from, jump) ||
-		!is_plain_text(t->k, t->mm->host_pid, ip - SITE_BYTES))
+		guest_read(t, was, GVA(base), sizeof(was)) < 0)
 		return false;
 	memcpy(page, was, sizeof(page));
-	change_one(p, i, base, page, behind, nr, &site);
-	if (t->mm->ops->write(t->mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) !=
-		sizeof(site))
-		return false;
-	if (t->k->fast <= FAST_LEND)
-		change_others(t, base, page);
-	if (write_page(t, base, was, page))
+	/* First all that the jumps will look for, then the jumps. */
+	if (change_one(p, i, base, page, behind, nr, &site) &&
+		is_plain_text(t->k, t->mm->host_pid, ip - SITE_BYTES) &&
+		t->mm->ops->write(t->mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) ==
+			sizeof(site) &&
+		(t->k->fast > FAST_LEND || change_others(t, base, page)) &&
+		write_page(t, base, was, page))
 		return true;
 	p->count = count;
 	return false;
@@ -329,8 +312,7 @@ int place_undo(struct task *t)
 	later_end(t);
 	for (unsigned i = 0; p && i < p->count; i++)
 		if (p->sites[i].state == SITE_CHANGED &&
-			!write_text(t->k, t->mm->host_pid, p->sites[i].at, p->sites[i].was,
-				p->sites[i].len))
+			!host_poke(t, p->sites[i].at, p->sites[i].was, p->sites[i].len))
 			return -ENOMEM;
 	return 0;
 }
@@ -429,7 +411,8 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 
 	ret->count = 0;
 	if (t->k->fast > FAST_LEND || !t->k->age || mm->place_off || t->filters ||
-		t->seccomp_strict || !f->path.dentry || !f->ops->mmap || !answers_fixed(t, f->path))
+		t->seccomp_strict || t->trace || !f->path.dentry || !f->ops->mmap ||
+		!answers_fixed(t, f->path))
 		return;
 	l = loader_of(t, f, text);
 	p = l && l->found.count ? calloc(1, sizeof(*p)) : NULL;
@@ -438,9 +421,9 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 	ret->page = base + text->p_vaddr - text->p_offset + l->page;
 	memcpy(ret->bytes, l->bytes, PAGE);
 	for (unsigned i = 0; i < l->found.count; i++)
-		change_one(p, i, ret->page, ret->bytes, l->found.sites[i].behind,
-			l->found.sites[i].nr, &ret->sites[i]);
-	p->count = ret->count = l->found.count;
+		ret->count += change_one(p, ret->count, ret->page, ret->bytes,
+			l->found.sites[i].behind, l->found.sites[i].nr, &ret->sites[ret->count]);
+	p->count = ret->count;
 	p->view = ret->view = answers_view(t);
 	mm->place = p;
 }

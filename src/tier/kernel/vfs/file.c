@@ -115,17 +115,27 @@ long file_wait(struct task *t, struct file *f, unsigned events)
 	return r;
 }
 
+long file_ask_read(struct task *t, struct file *f)
+{
+	long r;
+
+	if (!t->k->fan || !f->path.dentry || f->quiet)
+		return 0;
+	r = fan_ask(t, f->path, FAN_W_ACCESS_PERM);
+	if (r == SYS_BLOCK)
+		file_hold(t, f);
+	return r;
+}
+
 long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos)
 {
 	ssize_t n;
 
 	if (!f->ops->read)
 		return -EINVAL;
-	if (t->k->fan && f->path.dentry && !f->quiet) {
-		n = fan_ask(t, f->path, FAN_W_ACCESS_PERM);
-		if (n < 0)
-			return n;
-	}
+	n = file_ask_read(t, f);
+	if (n < 0)
+		return n;
 	io->may_wait = true;
 	n = f->ops->read(f, io, pos);
 	if (n != -EAGAIN || (f->flags & O_NONBLOCK))

@@ -115,6 +115,9 @@ static inline bool file_writable(const struct file *f)
  */
 long file_read(struct task *t, struct file *f, struct uio *io, int64_t *pos);
 long file_write(struct task *t, struct file *f, struct uio *io, int64_t *pos);
+/* May its contents be looked at, or does somebody want to be asked (io/fanotify.h)? 0, a negative
+ * errno, or SYS_BLOCK. */
+long file_ask_read(struct task *t, struct file *f);
 /* O_ASYNC was set or taken away, through descriptor @fd. */
 void file_set_async(struct file *f, int fd);
 /* Tells the owner: @events is POLLIN or POLLOUT. */

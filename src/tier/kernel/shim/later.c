@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * tier/kernel/shim/later.c - calls that are made later: what the stubs of shim.c say in C.
+ *
+ * Owns:  nothing.
+ * Rules: as in shim.c. This part has a stack and registers of its own, and whatever interrupts it
+ *        makes it begin again: it lays out what is to be made, and the stub adds that to the log
+ *        when everything is the guest's again. What it knows and will no longer be so it forgets
+ *        before.
+ */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tier/kernel/shim/shim.h"
+
+void *memcpy(void *d, const void *s, size_t n); /* shim.c's */
+
+enum { NO_ANSWER = -8192, F_SETLK_ = 6, F_SETLKW_ = 7, F_UNLCK_ = 2 };
+long place_prepare(uint32_t kind);
+
+static struct place_log *log_of(void)
+{
+	return (struct place_log *)PLACE_LOG_AT;
+}
+
+static int is_open_for(uint32_t fd, unsigned what)
+{
+	return fd < PLACE_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
+}
+
+static int lay(struct place_state *s, const struct later_entry *e, const void *data, unsigned cost)
+{
+	struct place_log *l = log_of();
+	uint64_t head = __atomic_load_n(&l->head, __ATOMIC_ACQUIRE);
+	uint64_t at = (head & 0xffff) * 8, size = sizeof(*e) + ((e->len + 7UL) & ~7UL);
+
+	if ((head >> 16 & 0xffff) + cost > LATER_COST_MAX || at + size > LATER_LOG_BYTES ||
+		!is_open_for(e->fd, e->op))
+		return 0;
+	*(struct later_entry *)&l->entries[at] = *e;
+	memcpy(&l->entries[at + sizeof(*e)], data, e->len);
+	s->head = head;
+	s->next = head + ((uint64_t)cost << 16) + size / 8;
+	return 1;
+}
+
+static long later_lock(struct place_state *s)
+{
+	struct {
+		int16_t type, whence;
+		int32_t pad;
+		int64_t start, len;
+	} g;
+	struct later_entry e = { .op = LATER_LOCK, .fd = (uint8_t)s->rdi };
+
+	if ((uint32_t)s->rsi != F_SETLK_ && (uint32_t)s->rsi != F_SETLKW_)
+		return NO_ANSWER;
+	memcpy(&g, (const void *)s->rdx, sizeof(g));
+	if (g.type < 0 || g.type > F_UNLCK_ || g.whence || g.start < 0 || g.start >> 61 ||
+		g.len < 0 || g.len >> 61)
+		return NO_ANSWER;
+	e.type = (uint16_t)g.type;
+	e.at = g.start;
+	e.count = g.len;
+	return lay(s, &e, NULL, 1) ? 0 : NO_ANSWER;
+}
+
+/* What files hold, or how large they are, is not so any more, by whatever descriptor. */
+static void forget_contents(void)
+{
+	struct place_fd *f = (struct place_fd *)PLACE_FDS_AT;
+
+	for (int i = 0; i < PLACE_FDS; i++)
+		if (f[i].stat_age_at == AGE_FILES * sizeof(uint64_t))
+			f[i].knows &= ~(uint32_t)FD_STAT;
+	for (int i = 0; i < LATER_READS; i++)
+		log_of()->reads[i].len = 0;
+}
+
+static long later_write(struct place_state *s)
+{
+	struct later_entry e = { .op = LATER_WRITE, .fd = (uint8_t)s->rdi };
+
+	if (s->rdx - 1 >= LATER_WRITE_MAX || s->r10 > LATER_OFFSET_MAX)
+		return NO_ANSWER;
+	e.len = (uint32_t)s->rdx;
+	e.at = (int64_t)s->r10;
+	e.count = (int64_t)__builtin_ia32_rdtsc();
+	forget_contents();
+	return lay(s, &e, (const void *)s->rsi, LATER_WRITE_COST) ? (long)e.len : NO_ANSWER;
+}
+
+static long later_close(struct place_state *s)
+{
+	struct later_entry e = { .op = LATER_CLOSE, .fd = (uint8_t)s->rdi };
+
+	if (!lay(s, &e, NULL, 1))
+		return NO_ANSWER;
+	((struct place_fd *)PLACE_FDS_AT)[e.fd].knows = 0;
+	for (int i = 0; i < LATER_READS; i++)
+		if (log_of()->reads[i].fd == e.fd)
+			log_of()->reads[i].len = 0;
+	log_of()->may[e.fd] = 0;
+	return 0;
+}
+
+static long known_read(const struct place_state *s)
+{
+	uint64_t age = ((volatile uint64_t *)PLACE_AGE)[AGE_FILES];
+
+	for (int i = 0; i < LATER_READS; i++) {
+		const struct later_read *r = &log_of()->reads[i];
+
+		if (r->len == 0 || r->len != s->rdx || r->at != (int64_t)s->r10 ||
+			r->fd != (uint32_t)s->rdi || r->age != age ||
+			(uint64_t)r->value > sizeof(r->data))
+			continue;
+		memcpy((void *)s->rsi, r->data, (uint64_t)r->value);
+		return r->value;
+	}
+	return NO_ANSWER;
+}
+
+long place_prepare(uint32_t kind)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+	uint32_t fd = (uint32_t)s->rdi;
+
+	s->next = 0;
+	if (!s->log || fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
+		return NO_ANSWER;
+	switch (kind) {
+	case PLACE_LOCK:
+		return is_open_for(fd, LATER_LOCK) ? later_lock(s) : NO_ANSWER;
+	case PLACE_PREAD:
+		return is_open_for(fd, LATER_READ) ? known_read(s) : NO_ANSWER;
+	case PLACE_PWRITE:
+		return is_open_for(fd, LATER_WRITE) ? later_write(s) : NO_ANSWER;
+	case PLACE_SYNC:
+		return is_open_for(fd, LATER_SYNC) ? 0 : NO_ANSWER;
+	case PLACE_CLOSE:
+		return is_open_for(fd, LATER_CLOSE) ? later_close(s) : NO_ANSWER;
+	default:
+		return NO_ANSWER;
+	}
+}
