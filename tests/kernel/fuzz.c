@@ -91,6 +91,12 @@ static const struct {
 	{ SYS_execve, "pbb" },
 	{ SYS_wait4, "PbFb" },
 	{ SYS_kill, "PS" },
+	{ SYS_ptrace, "iPbb" },
+	{ SYS_ptrace, "iPib" },
+	{ SYS_add_key, "ppbsi" },
+	{ SYS_request_key, "pppi" },
+	{ SYS_keyctl, "iiibs" },
+	{ SYS_keyctl, "iiiii" },
 	{ SYS_uname, "b" },
 	{ SYS_semget, "iiF" },
 	{ SYS_semop, "ibi" },
@@ -649,10 +655,15 @@ static bool run_round(long width, long calls, uint64_t seed, pid_t good)
 		left += p > 0;
 	}
 	while (left) {
-		pid_t p = waitpid(-1, NULL, WNOHANG);
+		int st = 0;
+		pid_t p = waitpid(-1, &st, WNOHANG);
 
 		if (p == good || p < 0)
 			return false;
+		if (p > 0 && WIFSTOPPED(st)) { /* it has asked to be traced by us */
+			kill(p, SIGKILL);
+			continue;
+		}
 		left -= p > 0;
 		if (p == 0)
 			usleep(10000);

@@ -85,6 +85,8 @@ struct kernel {
 	int32_t last_tid;
 	unsigned task_count;
 	uint32_t sig_queued;
+	uint32_t
+		traces; /* task/trace.c: tracees, and the ends of some that nobody has waited for */
 	struct task *ready, *ready_last; /* woken, to be entered again */
 	struct task *acting;             /* whose call runs, or NULL */
 

@@ -53,7 +53,7 @@ static bool all_numbers(const char *s)
 		if (!*s)
 			return n > 0;
 		errno = 0;
-		strtoll(s, &end, 10);
+		strtoll(s, &end, 0);
 		if (end == s || errno || !strchr(" \t\n", *end))
 			return false;
 		s = end;

@@ -57,6 +57,8 @@ extern const struct proc_entry proc_pid_entry, proc_tid_entry, proc_fd_link, pro
 /* proc_machine.c */
 extern const struct proc_entry proc_machine[];
 extern const unsigned proc_machine_count;
+/* proc_config.c */
+void proc_show_config(const struct proc_ctx *c, struct buf *out);
 /* /proc/mounts of @t */
 void proc_show_mounts(const struct proc_ctx *c, struct buf *out);
 

@@ -722,6 +722,7 @@ const struct proc_entry proc_machine[] = {
 			    "nodev\toverlay\n"),
 	TEXT("cgroups", "#subsys_name\thierarchy\tnum_cgroups\tenabled\n"),
 	TEXT("cmdline", "ward\n"),
+	REG("config.gz", 0444, .show = proc_show_config),
 	TEXT("devices", "Character devices:\n  1 mem\n  5 /dev/tty\n  5 /dev/ptmx\n136 "
 			"pts\n\nBlock devices:\n"),
 	TEXT("misc", ""),

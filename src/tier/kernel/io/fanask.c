@@ -144,7 +144,8 @@ long fan_ask(struct task *t, struct path p, uint32_t mask)
 			continue;
 		if (!a->group)
 			return a->answer;
-		wait_on(t, &r.group->asked, 0);
+		if (wait_on(t, &r.group->asked, 0) < 0)
+			return -ENOMEM;
 		return wait_block(t);
 	}
 	return 0;

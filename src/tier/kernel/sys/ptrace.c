@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <linux/capability.h>
 #include <linux/ptrace.h>
 #include <sys/uio.h>
 
@@ -255,6 +256,10 @@ static long trace_me(struct task *t)
 
 	/* Pid 1 speaks for the sandbox: it has nothing to look after. */
 	if (!up || up == t->k->init)
+		return -EPERM;
+	/* Nobody gets rights by having a child that has them. */
+	if ((t->cred->cap_permitted & ~proc_leader(up)->cred->cap_permitted) &&
+		!task_capable(proc_leader(up), CAP_SYS_PTRACE))
 		return -EPERM;
 	return trace_attach(t, up, false, 0);
 }

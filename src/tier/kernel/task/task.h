@@ -229,7 +229,6 @@ struct proc {
 	struct pidfd *pidfds;     /* vfs/pidfd.c: told how it ended when it is reaped */
 	struct key *process_ring; /* reference, or NULL */
 	struct trace *tracees;    /* whom it traces */
-	unsigned tracee_count;
 };
 
 struct pgrp {

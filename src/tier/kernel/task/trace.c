@@ -4,7 +4,7 @@
  *
  * Owns:  struct trace, the list of a tracer's.
  * Rules: see trace.h. A record of one that has ended is kept for its tracer's wait(2); never more
- *        than there can be tasks.
+ *        than there can be tasks, of all tracers together.
  */
 #include <errno.h>
 #include <signal.h>
@@ -45,7 +45,7 @@ static void unlink_trace(struct trace *tr)
 		pp = &(*pp)->next;
 	if (*pp)
 		*pp = tr->next;
-	tr->tracer->tracee_count--;
+	tr->tracer->k->traces--;
 }
 
 static void alert(struct task *t)
@@ -60,7 +60,7 @@ int trace_attach(struct task *t, struct proc *tracer, bool seized, uint32_t opti
 {
 	struct trace *tr;
 
-	if (t->trace || tracer->tracee_count >= GUEST_TASKS_MAX)
+	if (t->trace || t->k->traces >= GUEST_TASKS_MAX)
 		return -EPERM;
 	tr = calloc(1, sizeof(*tr));
 	if (!tr)
@@ -70,7 +70,7 @@ int trace_attach(struct task *t, struct proc *tracer, bool seized, uint32_t opti
 	tr->tracer = tracer;
 	tr->next = tracer->tracees;
 	tracer->tracees = tr;
-	tracer->tracee_count++;
+	t->k->traces++;
 	tr->seized = seized;
 	tr->options = options;
 	tr->orig = -1;
@@ -483,6 +483,7 @@ void trace_done(struct proc *p)
 		struct trace *tr = p->tracees;
 
 		p->tracees = tr->next;
+		p->k->traces--;
 		free(tr);
 	}
 }

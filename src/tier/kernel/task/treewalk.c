@@ -274,6 +274,35 @@ static void mask_walk(struct task *t, struct walk *w)
 	t->saved_mask &= ~(GSIG_BIT(SIGKILL) | GSIG_BIT(SIGSTOP));
 }
 
+/* Sums of time and of counts are made of these: none is so large that they could overflow. */
+static const int64_t used_most = (int64_t)1 << 58;
+
+static void rusage_walk(struct rusage *u, const char *name, struct walk *w)
+{
+	int64_t words[GUEST_RUSAGE_BYTES / sizeof(int64_t)];
+	bool fine = true;
+
+	walk_bytes(w, name, u, GUEST_RUSAGE_BYTES);
+	if (w->mode == WALK_SAVE)
+		return;
+	memcpy(words, u, sizeof(words));
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		fine = fine && words[i] >= 0 && words[i] < used_most;
+	if (fine && u->ru_utime.tv_usec < 1000000 && u->ru_stime.tv_usec < 1000000)
+		return;
+	memset(u, 0, sizeof(*u));
+	walk_fail(w, -EBADMSG);
+}
+
+static void cpu_walk(int64_t *ns, struct walk *w)
+{
+	walk_i64(w, "past_cpu_ns", ns);
+	if (*ns >= 0 && *ns < used_most)
+		return;
+	*ns = 0;
+	walk_fail(w, -EBADMSG);
+}
+
 static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 {
 	bool asks = w->mode == WALK_SAVE && t->host; /* the host knows better */
@@ -296,7 +325,7 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_u32(w, "alt_flags", &t->altstack.flags);
 	walk_u64(w, "clear_tid", &t->clear_tid);
 	walk_u64(w, "robust_list", &robust);
-	walk_i64(w, "past_cpu_ns", &cpu_ns);
+	cpu_walk(&cpu_ns, w);
 	walk_i32(w, "exit_signal", &t->exit_signal);
 	walk_i32(w, "wait_child", &t->wait_child);
 	walk_u64(w, "child_settid", &t->child_settid);
@@ -349,19 +378,17 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	walk_bool(w, "subreaper", &p->subreaper);
 	walk_i32(w, "exit_signal", &p->exit_signal);
 	walk_bytes(w, "limits", p->limits, sizeof(p->limits));
-	walk_bytes(w, "children_usage", &p->children_usage, GUEST_RUSAGE_BYTES);
-	walk_bytes(w, "own_usage", &p->own_usage, GUEST_RUSAGE_BYTES);
+	rusage_walk(&p->children_usage, "children_usage", w);
+	rusage_walk(&p->own_usage, "own_usage", w);
 	walk_bool(w, "vfork_waits", &p->vfork_waits);
 	walk_i32(w, "oom_score_adj", &p->oom_score_adj);
 	walk_past(w, "start_ns", &p->start_ns);
 	walk_u64(w, "personality", &p->personality);
-	walk_i64(w, "past_cpu_ns", &cpu_ns);
-	walk_bytes(w, "past_usage", &used, GUEST_RUSAGE_BYTES);
+	cpu_walk(&cpu_ns, w);
+	rusage_walk(&used, "past_usage", w);
 	if (w->mode == WALK_LOAD) {
 		p->past_cpu_ns = cpu_ns;
 		p->past_usage = used;
-		if (cpu_ns < 0)
-			walk_fail(w, -EBADMSG);
 	}
 	walk_blob(w, "cmdline", &cmdline, &p->cmdline_len, GUEST_ARG_BYTES_MAX);
 	p->cmdline = cmdline;

@@ -19,7 +19,7 @@
 #include "tier/kernel/shim/shim.h"
 #include "tier/kernel/trap/filter.h"
 
-enum { SYS_futex_waitv_ = 449 }; /* older headers do not have it */
+enum { SYS_futex_waitv_ = 449, SYS_mseal_ = 462 }; /* older headers do not have them */
 
 enum act {
 	ACT_NOTIFY,
@@ -60,6 +60,7 @@ static const struct {
 	{ SYS_rseq, ACT_ALLOW },
 	{ SYS_close_range, ACT_SHIM },
 	{ SYS_futex_waitv_, ACT_ALLOW },
+	{ SYS_mseal_, ACT_ALLOW },
 };
 
 struct build {

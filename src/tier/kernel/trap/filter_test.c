@@ -93,7 +93,7 @@ static bool in_list(const uint16_t *list, size_t n, int nr)
 /* Anywhere, with whatever arguments. */
 static const uint16_t anywhere[] = { SYS_mprotect, SYS_munmap, SYS_brk, SYS_sched_yield, SYS_mremap,
 	SYS_msync, SYS_mincore, SYS_madvise, SYS_futex, SYS_set_robust_list, SYS_membarrier,
-	SYS_restart_syscall, SYS_rseq, 449 /* futex_waitv */ };
+	SYS_restart_syscall, SYS_rseq, 449 /* futex_waitv */, 462 /* mseal */ };
 /* From the shim's page, with whatever arguments. */
 static const uint16_t from_shim[] = { SYS_mmap, SYS_exit, SYS_sigaltstack, SYS_exit_group,
 	SYS_close_range };

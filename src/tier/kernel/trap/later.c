@@ -185,12 +185,17 @@ static bool make_lock(struct later *l, struct file *f, const struct later_entry 
 		.end = INT64_MAX,
 		.pid = l->task->proc->pid };
 
+	int r;
+
 	if (e->type > F_UNLCK || e->at < 0 || e->count < 0 ||
 		(e->count && ckd_add(&want.end, e->at, e->count - 1)) ||
-		lock_conflict(f->inode, &want))
+		(e->type != F_UNLCK && lock_conflict(f->inode, &want)))
 		return false;
-	return (e->type == F_UNLCK ? lock_clear(l->k, f->inode, &want)
-				   : lock_set(l->k, f->inode, &want)) == 0;
+	r = e->type == F_UNLCK ? lock_clear(l->k, f->inode, &want)
+			       : lock_set(l->k, f->inode, &want);
+	if (r < 0)
+		signal_send_task(l->task, SIGBUS, NULL);
+	return true;
 }
 
 /* When the guest wrote: where its reading of the counter lies between two of ours. */

@@ -47,7 +47,7 @@ void later_forget(struct later *l, int fd);
 /* @t has read @len bytes of @fd at @at, and got @value. */
 void later_keep_read(struct later *l, int fd, uint32_t len, int64_t at, int64_t value);
 
-/* The pieces, for tests: a log in any memory; what its process may; is it refused for good? */
+/* The pieces, for tests: a log in any memory; is it refused for good? */
 struct later *later_attach(struct task *t, struct place_log *log);
 bool later_is_spoiled(const struct later *l);
 

@@ -113,7 +113,7 @@ static struct dentry *dentry_free(struct dentry *d)
 
 	lru_remove(d);
 	dentry_unhash(d);
-	if (d->inode && d->inode->nlink == 0)
+	if (d->inode && d->inode->nlink == 0 && !(d->flags & DENTRY_TOLD))
 		notify_inode(d->sb->k, d->inode, IN_DELETE_SELF);
 	inode_unref(d->inode);
 	vfs_of(d)->dentries--;

@@ -25,7 +25,8 @@ enum {
 	DENTRY_MOUNTED = 8, /* something is mounted here: ask mount_at() */
 	DENTRY_IN_LRU = 16,
 	DENTRY_WHITEOUT = 32, /* pinned and negative: hides a name of a lower layer */
-	DENTRY_LOWER = 64     /* a lower layer has something at this place */
+	DENTRY_LOWER = 64,    /* a lower layer has something at this place */
+	DENTRY_TOLD = 128,    /* whoever watches its inode knows that it is gone */
 };
 
 struct dentry {

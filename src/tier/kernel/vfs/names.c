@@ -197,13 +197,18 @@ static int begin_old(
 	return 0;
 }
 
-static void removed(struct step *s, struct inode *i, const char *name)
+/* In Linux' order: one name less, then the file itself if that was all, then the directory. */
+static void removed(struct step *s, struct dentry *d, struct inode *i, const char *name)
 {
 	struct kernel *k = s->task->k;
 
-	notify_name(k, s->at.dentry->inode, i, IN_DELETE, name);
 	if (!S_ISDIR(i->mode))
-		notify_inode(k, i, IN_ATTRIB); /* one name less */
+		notify_inode(k, i, IN_ATTRIB);
+	if (i->nlink == 0 && d->refs == 1) {
+		notify_inode(k, i, IN_DELETE_SELF);
+		d->flags |= DENTRY_TOLD;
+	}
+	notify_name(k, s->at.dentry->inode, i, IN_DELETE, name);
 }
 
 int vfs_rmdir(struct task *t, int dirfd, const char *path)
@@ -227,7 +232,7 @@ int vfs_rmdir(struct task *t, int dirfd, const char *path)
 
 		r = dir->ops->rmdir ? dir->ops->rmdir(dir, d) : -EPERM;
 		if (r == 0)
-			removed(&s, i, s.name);
+			removed(&s, d, i, s.name);
 		inode_unref(i);
 	}
 	return finish(&s, d, r);
@@ -256,7 +261,7 @@ int vfs_unlink(struct task *t, int dirfd, const char *path)
 
 		r = dir->ops->unlink ? dir->ops->unlink(dir, d) : -EPERM;
 		if (r == 0)
-			removed(&s, i, s.name);
+			removed(&s, d, i, s.name);
 		inode_unref(i);
 	}
 	return finish(&s, d, r);

@@ -4,8 +4,8 @@
  *
  * Owns:  struct hostmem.
  * Rules: a page that was never touched is not touched here either: a reservation, or a file, may be
- *        larger than the machine. Of shared memory without a file that we know the host cannot say
- *        that: every page is read.
+ *        larger than the machine. Of what we do not know the file of the host cannot say that:
+ * every page is read, and more than UNKNOWN_MAX is refused.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include "tier/kernel/walk/hostmem.h"
 
 enum { PAGE = 4096, BLOCK = 4096, CHUNK = 64 };
+#define UNKNOWN_MAX (4ULL << 30)
 /* Bits of a page in pagemap. */
 #define PAGE_PRESENT (1ULL << 63)
 #define PAGE_SWAPPED (1ULL << 62)
@@ -57,6 +58,8 @@ struct reader {
 	struct hostmem *h;
 	int (*fn)(void *arg, uint64_t at, uint8_t *page);
 	void *arg;
+	bool all; /* of a file that may have become shorter: what is behind its end nobody can read
+		   */
 	uint8_t *chunk;
 	uint64_t *block;
 };
@@ -69,9 +72,10 @@ static int read_run(struct reader *d, uint64_t from, uint64_t to)
 		uint64_t want = to - from < CHUNK * PAGE ? to - from : CHUNK * PAGE, at;
 		ssize_t n = host_pread(d->h->mem, d->chunk, want, (int64_t)from);
 
+		if (n == 0 || (n < PAGE && !d->all))
+			return n < 0 ? (int)n : -ESRCH; /* without memory: it has just died */
 		for (at = 0; n >= PAGE && at + PAGE <= (uint64_t)n && r == 0; at += PAGE)
 			r = d->fn(d->arg, from + at, d->chunk + at);
-		/* What a file that became shorter has left there nobody can read. */
 		from += n >= PAGE ? at : PAGE;
 	}
 	return r;
@@ -109,17 +113,18 @@ static int read_own(struct reader *d, uint64_t from, uint64_t to)
 int hostmem_each(struct hostmem *h, const struct proc_range *range, bool is_known,
 	int (*fn)(void *arg, uint64_t at, uint8_t *page), void *arg)
 {
-	struct reader d = { .h = h, .fn = fn, .arg = arg };
-	bool all = range->file && !is_known;
+	struct reader d = { .h = h, .fn = fn, .arg = arg, .all = range->file && !is_known };
 	int r = -ENOMEM;
 
-	if (range->time || (range->shared && is_known) || (!all && !range->used_kb))
+	if (range->time || (range->shared && is_known) || (!d.all && !range->used_kb))
 		return 0;
+	if (d.all && range->to - range->from > UNKNOWN_MAX)
+		return -EFBIG;
 	d.chunk = malloc(CHUNK * PAGE);
 	d.block = malloc(BLOCK * sizeof(*d.block));
 	if (d.chunk && d.block)
-		r = all ? read_run(&d, range->from, range->to)
-			: read_own(&d, range->from, range->to);
+		r = d.all ? read_run(&d, range->from, range->to)
+			  : read_own(&d, range->from, range->to);
 	free(d.chunk);
 	free(d.block);
 	return r;

@@ -79,6 +79,7 @@ struct saver {
 	struct mm *mm;
 	struct walk *w;
 	struct hostmem host;
+	bool of_file; /* what is left out is as in the file, not zero */
 };
 
 static int page_save(void *arg, uint64_t at, uint8_t *page)
@@ -87,7 +88,7 @@ static int page_save(void *arg, uint64_t at, uint8_t *page)
 	struct saver *s = arg;
 
 	place_clean(s->mm, at, page);
-	if (memcmp(page, zero, sizeof(zero)) == 0)
+	if (!s->of_file && memcmp(page, zero, sizeof(zero)) == 0)
 		return 0;
 	walk_u64(s->w, "at", &at);
 	walk_bytes(s->w, "page", page, IMAGE_PAGE);
@@ -120,7 +121,8 @@ static int host_pages(void *arg, const struct proc_range *r)
 	struct saver *s = arg;
 	struct mm_backing *b = backing_of(s->w->wanted->backings, r);
 
-	return hostmem_each(&s->host, r, b && b->inode, page_save, s);
+	s->of_file = b && b->inode;
+	return hostmem_each(&s->host, r, s->of_file, page_save, s);
 }
 
 static int regions_save(struct kernel *k, struct saver *s)
@@ -138,6 +140,20 @@ static int regions_save(struct kernel *k, struct saver *s)
 	return image || !t ? r : proc_host_each_used(t, host_region, s);
 }
 
+static int image_pages(const struct mm_image *image, struct saver *s)
+{
+	const struct mm_region *at = image->regions;
+	int r = 0;
+
+	for (uint32_t i = 0; i < image->page_count && r == 0; i++) {
+		while (at->to <= image->pages[i].at) /* each page lies in a region */
+			at++;
+		s->of_file = at->backing && at->backing->inode;
+		r = page_save(s, image->pages[i].at, image->pages[i].bytes);
+	}
+	return r;
+}
+
 static int pages_save(struct kernel *k, struct saver *s)
 {
 	const struct mm_image *image = s->mm->image;
@@ -146,9 +162,9 @@ static int pages_save(struct kernel *k, struct saver *s)
 
 	for (uint64_t at = 0; at < s->mm->fake_len && r == 0; at += IMAGE_PAGE)
 		r = page_save(s, s->mm->fake_start + at, s->mm->fake_base + at);
-	for (uint32_t i = 0; image && i < image->page_count && r == 0; i++)
-		r = page_save(s, image->pages[i].at, image->pages[i].bytes);
-	if (image || s->mm->fake_base || !t)
+	if (image)
+		return image_pages(image, s);
+	if (s->mm->fake_base || !t)
 		return r;
 	r = hostmem_open(&s->host, k, s->mm->host_pid);
 	if (r == 0) {

@@ -18,7 +18,8 @@
 struct kernel;
 
 /* @now: kernel_now(). *ret is the caller's to free. -EBUSY: a task is being made, or has just died;
- * -EOPNOTSUPP: a removed file of a host directory is open. */
+ * -EOPNOTSUPP: a removed file of a host directory is open; -EFBIG: more is mapped than can be
+ * looked at. */
 int sandbox_walk(
 	struct kernel *k, int64_t now, unsigned char **ret, size_t *ret_len, struct err *e);
 /*

@@ -26,6 +26,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fake.h"
+#include "tier/kernel/mm/image.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -409,6 +410,48 @@ static void time_stands_still(void **state)
 	free(k);
 }
 
+/* Of a file that is mapped only what differs from it comes along; also what was cleared. */
+static void mapped_file(void **state)
+{
+	const uint64_t at = (uint64_t)1 << 40;
+	struct mm_region r = { .from = at, .to = at + 8192, .flags = REGION_READ | REGION_WRITE };
+	struct kernel *k, *next;
+	char buf[16] = { 0 };
+	unsigned char *a;
+	struct err e = { 0 };
+	struct mm *mm;
+	size_t len;
+
+	busy_make(&made, g);
+	assert_int_equal(sandbox_walk(&g->k, 1, &a, &len, &e), 0);
+	k = again(a, len, 1);
+	free(a);
+	mm = k->init->tasks->mm;
+	for (int i = 0; i < 2; i++) { /* the second is not written to */
+		r.backing = calloc(1, sizeof(*r.backing));
+		r.backing->refs = 1;
+		r.backing->inode = inode_ref(fd_get(k->init->tasks, FD_BELOW)->inode);
+		assert_int_equal(mm_image_add_region(mm->image, &r), 0);
+		mm_backing_unref(r.backing);
+		r.from += 8192;
+		r.to += 8192;
+	}
+	assert_int_equal(mm->ops->write(mm, at, buf, 10), 10);
+	assert_int_equal(sandbox_walk(k, 1, &a, &len, &e), 0);
+	next = again(a, len, 1);
+	expect_same(a, len, next, 1);
+	mm = next->init->tasks->mm;
+	assert_int_equal(mm->ops->read(mm, buf, at, 10), 10);
+	assert_string_equal(buf, "");
+	assert_int_equal(mm->ops->read(mm, buf, at + 8192, 10), 10);
+	assert_string_equal(buf, "from below");
+	free(a);
+	stop(k);
+	stop(next);
+	free(k);
+	free(next);
+}
+
 /* On a machine whose clock began later than the sandbox: what was is before that, what is due has
  * as much time left as it had. */
 static void younger_clock(void **state)
@@ -484,6 +527,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(comes_back_the_same),
 		T(time_stands_still),
+		T(mapped_file),
 		T(younger_clock),
 		T(hostile_is_refused),
 		cmocka_unit_test(every_kind_has_its_walk),
