@@ -107,8 +107,10 @@ static void kill_supervisor(struct sandbox *sb)
 	if (sb->sup_pid <= 1)
 		return;
 	fd = (int)syscall(SYS_pidfd_open, sb->sup_pid, 0);
-	if (fd >= 0 && is_supervisor(sb->sup_pid, sb->id))
-		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+	/* It cannot remove its socket any more. */
+	if (fd >= 0 && is_supervisor(sb->sup_pid, sb->id) &&
+		syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0)
+		sup_remove_socket(sb->hub->state_dir, sb->id, NULL);
 }
 
 static void on_patience(void *ctx)

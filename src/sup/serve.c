@@ -626,13 +626,14 @@ void serve_close(struct serve *s, const struct run_end *end, const struct sighti
 		write_record(s, end, seen);
 		last_words(s, end);
 	}
+	/* After the record: a daemon that finds no socket looks for that. Before it hangs up: who
+	 * does so without a word is killed. */
+	if (s->listener >= 0 && str_fmt(name, sizeof(name), "%s.sock", s->id) == 0)
+		host_unlinkat(s->run_dir, name, 0);
 	s->channel_open = false;
 	link_hang_up(s);
 	proc_free_all(s);
 	defaults_done(&s->defaults);
-	/* After the record: a daemon that finds no socket looks for that. */
-	if (s->listener >= 0 && str_fmt(name, sizeof(name), "%s.sock", s->id) == 0)
-		host_unlinkat(s->run_dir, name, 0);
 	if (s->listener >= 0)
 		close(s->listener);
 	if (s->signals >= 0)
