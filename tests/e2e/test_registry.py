@@ -269,12 +269,12 @@ def test_kill_in_the_middle(ward, state, fake):
 
 @pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signal_in_the_middle(ward, state, fake, which):
-    if which == signal.SIGHUP:
-        signal.signal(which, signal.SIG_DFL)  # whoever runs this behind nohup ignores it
     image = Image(Layer(entry("a", "a")), Layer(entry("f", os.urandom(200000)), compress=""))
     fake.add("x", "1", image)
+    was = signal.signal(which, signal.SIG_DFL)  # whoever runs this behind nohup, or in the background, ignores some
     with stuck(fake, image) as reached:
         p = start(ward, state, "template", "import", f"{fake.host}/x:1")
+        signal.signal(which, was)
         assert reached.wait(30)
         p.send_signal(which)
         out, err = p.communicate(timeout=30)
