@@ -24,6 +24,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum { ROOT_INO = 1, WRITE_MAX = 4096 };
@@ -75,7 +76,11 @@ static bool may_look(struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable(reader, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc)
+		return true;
+	if (!landlock_covers(a->landlock, b->landlock))
+		return false;
+	if (task_capable(reader, CAP_SYS_PTRACE))
 		return true;
 	return a->fsuid == b->euid && a->fsuid == b->suid && a->fsuid == b->uid &&
 	       a->fsgid == b->egid && a->fsgid == b->sgid && a->fsgid == b->gid;
@@ -229,6 +234,8 @@ static int open_text(struct inode *i, struct file *f, struct task *t)
 		return -ESRCH;
 	if (e->private && !may_look(t, c.t))
 		return -EACCES;
+	if (e->memory || e->pagemap)
+		return proc_mem_open(f, t, c.t, e->pagemap);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;

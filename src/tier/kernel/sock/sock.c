@@ -22,6 +22,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/walk.h"
 
 struct sock_state *sock_state(struct kernel *k)
@@ -151,6 +152,7 @@ void sock_unref(struct sock *s)
 		s->all_next->all_prev = s->all_prev;
 	st->count--;
 	inode_unref(s->inode);
+	landlock_unref(s->landlock);
 	free(s);
 }
 

@@ -16,6 +16,7 @@
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/guestmount.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum {
@@ -146,7 +147,7 @@ static long mount_there(struct task *t, gva_t utarget, unsigned long flags, stru
 
 	if (r < 0)
 		return r;
-	if (!task_capable(t, CAP_SYS_ADMIN))
+	if (!task_capable(t, CAP_SYS_ADMIN) || landlock_mount(t) < 0)
 		r = -EPERM;
 	else if (flags & MS_REMOUNT)
 		r = remount(at, flags, w);
@@ -187,7 +188,7 @@ SYSCALL2(umount2, gva_t, upath, unsigned, flags)
 
 	if (flags & ~(unsigned)(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW))
 		return -EINVAL;
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!task_capable(task, CAP_SYS_ADMIN) || landlock_mount(task) < 0)
 		return -EPERM;
 	n = guest_copy_path(task, upath, path, sizeof(path));
 	if (n < 0)

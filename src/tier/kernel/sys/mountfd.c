@@ -18,6 +18,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/guestmount.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/walk.h"
 
@@ -271,7 +272,8 @@ SYSCALL5(fsconfig, int, fd, unsigned, cmd, gva_t, ukey, gva_t, uvalue, int, aux)
 	case CONF_CREATE_EXCL:
 		return task_capable(task, CAP_SYS_ADMIN) ? create(task, c) : -EPERM;
 	case CONF_CHANGE:
-		return task_capable(task, CAP_SYS_ADMIN) ? change(c) : -EPERM;
+		return task_capable(task, CAP_SYS_ADMIN) && landlock_mount(task) == 0 ? change(c)
+										      : -EPERM;
 	case CONF_FD:
 		if (!fd_get_path(task, aux))
 			return -EBADF;
@@ -402,7 +404,7 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 	struct path from, to;
 	long r;
 
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!task_capable(task, CAP_SYS_ADMIN) || landlock_mount(task) < 0)
 		return -EPERM;
 	if (flags & ~(unsigned)MOVE_KNOWN)
 		return -EINVAL;

@@ -9,6 +9,7 @@
 #include <linux/capability.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/landlock.h"
 
 bool task_capable(const struct task *t, int cap)
 {
@@ -38,7 +39,11 @@ bool task_may_trace(const struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable(reader, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc)
+		return true;
+	if (!landlock_covers(a->landlock, b->landlock))
+		return false;
+	if (task_capable(reader, CAP_SYS_PTRACE))
 		return true;
 	return a->uid == b->euid && a->uid == b->suid && a->uid == b->uid && a->gid == b->egid &&
 	       a->gid == b->sgid && a->gid == b->gid && t->mm && t->mm->dumpable;
@@ -52,8 +57,10 @@ struct cred *cred_ref(struct cred *c)
 
 void cred_unref(struct cred *c)
 {
-	if (c && --c->refs == 0)
-		free(c);
+	if (!c || --c->refs)
+		return;
+	landlock_unref(c->landlock);
+	free(c);
 }
 
 struct cred *cred_copy(const struct cred *c)
@@ -63,6 +70,7 @@ struct cred *cred_copy(const struct cred *c)
 	if (n) {
 		*n = *c;
 		n->refs = 1;
+		landlock_ref(n->landlock);
 	}
 	return n;
 }

@@ -23,6 +23,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "tier/kernel/task/exec.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/engine.h"
@@ -567,6 +568,9 @@ static int lay_out(
 
 	if (r < 0)
 		return r;
+	map_name_note(x->file);
+	if (x->interp)
+		map_name_note(x->interp);
 	base = g->exe.h.e_type == ET_DYN ? PIE_BASE + spread(1 << 27) : 0;
 	r = load(p, &g->exe, base, 0, &exe);
 	if (r == 0 && x->interp) {

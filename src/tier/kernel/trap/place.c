@@ -310,7 +310,7 @@ void place_seen(struct task *t, uint64_t ip)
 	struct mm *mm = t->mm;
 
 	if (kind < 0 || !t->k->age || mm->place_off || mm->place_shut || t->filters ||
-		t->seccomp_strict || mm->host_pid <= 1 || ip < SITE_BYTES)
+		t->cred->landlock || t->seccomp_strict || mm->host_pid <= 1 || ip < SITE_BYTES)
 		return;
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
