@@ -104,6 +104,7 @@ static int on_dial(void *arg, uint32_t port)
 	if (box_send_ready(m->channel, -1, -1, &e) < 0)
 		return -ECONNREFUSED;
 	m->ready = true;
+	trail_begin(m->trail, STEP_RUN);
 	if (m->order.notes_touched)
 		control_note_touched(&m->control);
 	return take_fd(&m->channel);
@@ -434,6 +435,24 @@ static void wait_for_order(struct monitor *m)
 	must(m, r, &e);
 }
 
+/* The guest is over, and nobody asked for that. The console's words are the guest's own. */
+static void tell_end(struct monitor *m) __attribute__((noreturn));
+static void tell_end(struct monitor *m)
+{
+	const char *how = m->ready ? "the guest ended by itself"
+				   : "the guest ended before its agent came up";
+	struct err e = { 0 };
+
+	if (m->late)
+		err_say(&e, ETIMEDOUT,
+			"the guest did not come up within %llu s (--boot-timeout); console: %s",
+			(unsigned long long)boot_ms(m) / 1000, console_words(&m->console));
+	else
+		err_say(&e, EIO, "%s: %s; console: %s", how, m->machine.why,
+			console_words(&m->console));
+	fail(m, -EIO, &e);
+}
+
 void monitor_main(struct box *box, int channel)
 {
 	struct vmbox *v = (struct vmbox *)box;
@@ -478,18 +497,5 @@ void monitor_main(struct box *box, int channel)
 	must(m, filter_load(FILTER_DEVICES, &e), &e);
 	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
-	if (m->late)
-		must(m,
-			err_say(&e, ETIMEDOUT,
-				"the guest did not come up within %llu s (--boot-timeout); "
-				"console: %s",
-				(unsigned long long)boot_ms(m) / 1000, console_words(&m->console)),
-			&e);
-	if (!m->ready)
-		must(m,
-			err_say(&e, EIO,
-				"the guest ended before its agent came up: %s; console: %s",
-				m->machine.why, console_words(&m->console)),
-			&e);
-	_exit(0);
+	tell_end(m);
 }
