@@ -671,6 +671,8 @@ int exec_go(struct task *t, struct exec *x)
 	if (r == 0) {
 		remember(t, x);
 		files_close_exec(t);
+		if (secure)
+			t->pdeath_signal = 0; /* not for who has more rights than its parent */
 		cred_unref(old);
 	} else {
 		for (int i = 0; planned && i < 2; i++)

@@ -816,7 +816,6 @@ void proc_execed(struct task *t)
 	}
 	memset(&t->altstack, 0, sizeof(t->altstack));
 	t->clear_tid = t->robust_list = 0;
-	t->pdeath_signal = 0;
 	timers_execed(p);
 	keys_execed(t);
 	if (p->k->ipc)
