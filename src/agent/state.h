@@ -181,6 +181,7 @@ struct agent {
 		int fd;
 	} gives[GIVES_MAX];
 	unsigned give_count;
+	bool untouched; /* nobody has changed a file: there was no command, and no request to */
 	unsigned names_turn;
 	uint64_t names_stamp;
 	struct name names[NAMES_MAX];
