@@ -52,6 +52,8 @@ static int wait_for_command(void *arg)
 	word_set(h, STANDBY_WAITS);
 	while (word_of(h) == STANDBY_WAITS)
 		word_wait(h, STANDBY_WAITS, NULL);
+	if (h->held)
+		sched_setaffinity(0, sizeof(h->cpus), &h->cpus);
 	return spawn_finish(h->spawn);
 }
 
@@ -89,6 +91,8 @@ void standby_make(struct agent *a)
 		return;
 	/* Once, whatever becomes of it: without it a START takes longer, and that is all. */
 	h->wanted = false;
+	if (sched_getaffinity(0, sizeof(h->cpus), &h->cpus) < 0)
+		CPU_ZERO(&h->cpus);
 	h->spawn = &s;
 	h->word = STANDBY_BEGINS;
 	h->pid = clone(wait_for_command, h->stack + sizeof(h->stack), CLONE_VM | SIGCHLD, h);
@@ -98,6 +102,22 @@ void standby_make(struct agent *a)
 		leave_spare(h, sp);
 	else
 		h->pid = 0;
+}
+
+/*
+ * It goes on where we are now, since we stop: on another CPU it would be woken from far, or wait
+ * for whoever runs there. It takes all of its CPUs back before anything else.
+ */
+static bool hold_here(struct standby *h, pid_t pid)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t here;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &h->cpus))
+		return false;
+	CPU_ZERO(&here);
+	CPU_SET(cpu, &here);
+	return sched_setaffinity(pid, sizeof(here), &here) == 0;
 }
 
 bool standby_waits(const struct agent *a)
@@ -115,6 +135,7 @@ pid_t standby_spawn(struct agent *a, struct spawn *s)
 	s->code = 0;
 	s->step = START_STEP_SETUP;
 	h->spawn = s;
+	h->held = hold_here(h, pid);
 	/* Killed from outside since we looked: its word must not be written over. */
 	if (!__atomic_compare_exchange_n(
 		    &h->word, &waits, STANDBY_GOES, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))

@@ -3,6 +3,7 @@
 #define WARD_AGENT_STATE_H
 
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -141,6 +142,8 @@ struct standby {
 	uint32_t word;
 	int out[2]; /* our ends of its stdout and stderr */
 	struct spawn *spawn;
+	cpu_set_t cpus; /* that it may run on; none: not known */
+	bool held;      /* to one of them */
 };
 
 struct agent {
