@@ -24,7 +24,7 @@
 /* The word. The kernel writes the first when the process has exec'd or ended: set_tid_address(). */
 enum { STANDBY_GONE, STANDBY_BEGINS, STANDBY_WAITS, STANDBY_GOES };
 
-enum { BEGIN_NS = 50 * 1000 * 1000 };
+enum { BEGIN_NS = 50 * 1000 * 1000, TOUCH_BYTES = 2048 };
 
 static void word_wait(struct standby *h, uint32_t is, const struct timespec *time)
 {
@@ -81,6 +81,23 @@ static void leave_spare(struct standby *h, struct spare *sp)
 	spare_init(sp);
 }
 
+static void touch(void *at)
+{
+	volatile uint8_t *byte = at;
+
+	*byte = *byte;
+}
+
+/* What a START writes to first: the kernel finds the pages now, and not then. */
+static void touch_pages(struct agent *a)
+{
+	touch(a->in.buf);
+	touch(a->in.buf + TOUCH_BYTES);
+	touch(a->streams);
+	touch(a->streams + 1);
+	touch(a->strings);
+}
+
 void standby_make(struct agent *a)
 {
 	struct standby *h = &a->standby;
@@ -102,6 +119,7 @@ void standby_make(struct agent *a)
 		leave_spare(h, sp);
 	else
 		h->pid = 0;
+	touch_pages(a);
 }
 
 /*
