@@ -177,8 +177,14 @@ void standby_ended(struct agent *a, pid_t pid)
 
 void standby_drop(struct agent *a)
 {
+	pid_t pid = a->standby.pid;
+
 	a->standby.wanted = false;
-	if (a->standby.pid)
-		kill(a->standby.pid, SIGKILL);
-	standby_ended(a, a->standby.pid);
+	if (!pid)
+		return;
+	kill(pid, SIGKILL);
+	/* Until it is reaped it counts against the limit of processes. */
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	standby_ended(a, pid);
 }
