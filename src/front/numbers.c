@@ -27,6 +27,8 @@ static void put_server(struct buf *b, const struct wire_server *s)
 
 	wire_server_stats(s, &n);
 	put(b, "ward_http_connections", "gauge", "Connections open now.", n.conns);
+	put(b, "ward_http_queued_bytes", "gauge", "Answers that are not read yet.", n.queued);
+	put(b, "ward_http_held_bytes", "gauge", "What requests make the daemon keep.", n.held);
 	put(b, "ward_http_connections_total", "counter", "Connections accepted.", n.accepted);
 	put(b, "ward_http_requests_total", "counter", "Requests with a whole head.", n.requests);
 	put(b, "ward_http_refused_total", "counter", "Requests that were no HTTP.", n.refused);
@@ -60,7 +62,7 @@ void front_metrics(struct call *c)
 	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
-	hub_metrics_text(c->front->hub, &b);
+	hub_metrics_text(c->front->hub, c->who.tenant[0] ? &c->who : NULL, &b);
 	if (b.bad)
 		call_fail_memory(c);
 	else

@@ -392,6 +392,8 @@ struct hub_template {
 	const char *means;  /* after [alias]; the same as name otherwise */
 	enum wall tier;     /* from ward.toml; WALL_NONE: policy decides */
 	int64_t created_us; /* 0: not known */
+	/* What a sandbox of it gets that asks for nothing. */
+	uint64_t cpu_count, memory_bytes, disk_bytes;
 };
 
 void hub_templates(struct hub *hub, const struct hub_caller *who,
@@ -401,8 +403,9 @@ void hub_templates(struct hub *hub, const struct hub_caller *who,
 int hub_template_find(struct hub *hub, const struct hub_caller *who, const char *name,
 	char ret_means[TEMPLATE_NAME_MAX + 1], struct hub_fail *f);
 
-/* Prometheus text. */
-void hub_metrics_text(struct hub *hub, struct buf *out);
+/* Prometheus text. @who: whose numbers, beside those of the whole daemon; NULL or the operator:
+ * every tenant's. */
+void hub_metrics_text(struct hub *hub, const struct hub_caller *who, struct buf *out);
 /* For fronts' own numbers in the same text: called with the buffer each time. */
 void hub_metrics_add(struct hub *hub, void (*add)(void *arg, struct buf *out), void *arg);
 

@@ -78,6 +78,9 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 	own_buf struct buf b = { 0 };
 
 	s->pty = o->pty;
+	jin_destroy(s->doc); /* all of it is said, and a stream may last for days */
+	s->doc = NULL;
+	wire_release(c->q);
 	buf_init(&b, 256);
 	buf_add_fmt(&b, "{\"event\":{\"start\":{\"pid\":%u}}}", o->pid);
 	call_message(c, &b);
