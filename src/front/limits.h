@@ -20,6 +20,7 @@ enum {
 	FRONT_WATCHERS_MAX = 16,         /* polled watchers of one sandbox */
 	FRONT_WATCH_QUEUE_MAX = 4096,    /* events that one of them keeps */
 	FRONT_WATCH_BYTES_MAX = 1 << 20, /* and their bytes */
+	FRONT_WATCHED_MAX = 32 << 20,    /* bytes of such events of all sandboxes together */
 	FRONT_METADATA_BYTES_MAX = 4096, /* X-Metadata-* of one file, keys and values */
 	FRONT_METADATA_KEY_MAX = 246,    /* what a name of an extended attribute leaves */
 	FRONT_KEEPALIVE_S = 90,          /* of silence on a stream, unless the client says */

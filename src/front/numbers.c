@@ -46,6 +46,7 @@ void front_numbers(void *front, struct buf *out)
 	const struct front *f = front;
 
 	put(out, "ward_front_requests_live", "gauge", "Requests being served.", f->live);
+	put(out, "ward_front_watched_bytes", "gauge", "Events of polled watchers.", f->watched);
 	put(out, "ward_front_refused_total", "counter", "Requests without a right to be made.",
 		f->failures);
 	buf_add_str(out, "# HELP ward_front_requests_total Requests by plane.\n"

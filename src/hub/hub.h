@@ -340,7 +340,8 @@ struct hub_events;
 /*
  * A subscription. @wake is called (on the loop thread, once per burst) when there is something to
  * take; it must not block. @since: the last number that was seen, 0: from now on, 1: all there are.
- * A tenant sees its own, an operator all. NULL when there are HUB_SUBSCRIBERS_MAX already.
+ * A tenant sees its own, an operator all. NULL when there are HUB_SUBSCRIBERS_MAX already,
+ * or HUB_SUBSCRIBERS_EACH of this tenant.
  */
 struct hub_events *hub_events_open(struct hub *hub, const struct hub_caller *who, uint64_t since,
 	void (*wake)(void *arg), void *arg);

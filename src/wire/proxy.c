@@ -73,7 +73,7 @@ static void no_answer(struct wire_proxy *p, const char *why)
 {
 	char text[128];
 
-	snprintf(text, sizeof(text), "the answer of the server is no HTTP/1.1: %s", why);
+	snprintf(text, sizeof(text), "the server's answer cannot be read as HTTP/1.1: %s", why);
 	give_up(p, 502, text);
 }
 

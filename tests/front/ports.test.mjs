@@ -116,7 +116,7 @@ test('nothing listens', async () => {
 test('a server that speaks something else', async () => {
   const answer = await until(async () => { const a = await get('/', { port: 3002 }); return !json(a).message.includes('listens') && a }, 'the other server')
   assert.equal(answer.status, 502)
-  assert.match(json(answer).message, /no HTTP\/1\.1/)
+  assert.match(json(answer).message, /cannot be read as HTTP\/1\.1/)
 })
 
 test('WebSockets', async () => {

@@ -363,6 +363,20 @@ def test_events(client, daemon):
     assert f"id: {first}\n".encode() not in again
 
 
+def test_readers_of_events_leave_room_for_others(client, daemon, keys):
+    readers = []
+    try:
+        for _ in range(17):
+            readers.append(client.connect())
+            readers[-1].sendall(head("GET", "/ward/v1/events", {"X-API-KEY": client.key}))
+            status = readers[-1].recv(12)
+        assert status == b"HTTP/1.1 429"
+        assert client.raw(head("GET", "/ward/v1/events", {"X-API-KEY": keys[1]})) == 200
+    finally:
+        for s in readers:
+            s.close()
+
+
 def test_http2(client, daemon, box):
     """The same calls over HTTP/2, by prior knowledge."""
     import shutil
