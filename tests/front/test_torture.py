@@ -108,6 +108,7 @@ def test_bad_starts(client, box, body, code):
     last = json.loads(answer[5:5 + size])
     assert flags == 2 and last["error"]["message"]
     assert code is None or last["error"]["code"] == code
+    assert b"/no" not in body or "'/no" in last["error"]["message"], "it names what is not there"
 
 
 @pytest.mark.parametrize("method, body, status", ids=range(14), argvalues=[
