@@ -27,6 +27,7 @@
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/trap/place_impl.h"
+#include "tier/kernel/trap/vdso.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -107,6 +108,8 @@ int place_kind(int64_t nr)
 	case SYS_fsync:
 	case SYS_fdatasync:
 		return PLACE_SYNC;
+	case SYS_clock_gettime:
+		return PLACE_CLOCK;
 	default:
 		return -1;
 	}
@@ -180,6 +183,9 @@ static int find_site(struct mm *mm, uint64_t ip, int64_t nr)
 	if (!p)
 		return -1;
 	for (i = 0; i < p->count; i++)
+		if (p->sites[i].ip == ip && p->sites[i].nr == SITE_ANY)
+			return (int)i;
+	for (i = 0; i < p->count; i++)
 		if (p->sites[i].ip == ip && p->sites[i].nr == nr)
 			return (int)i;
 	if (p->count == PLACE_SITES)
@@ -208,12 +214,18 @@ int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
 static void value_seen(struct task *t, uint64_t ip)
 {
 	uint64_t value[2] = { t->k->age[AGE_WHO], (uint64_t)t->call.ret };
+	struct place_value any = {
+		.nr = (uint32_t)t->call.nr, .age = value[0], .value = t->call.ret
+	};
 	int i;
 
 	if (t->call.ret < 0)
 		return;
 	i = place_changed_site(t, ip, true, HOT_VALUE);
-	if (i >= 0)
+	if (i >= 0 && t->mm->place->sites[i].nr == SITE_ANY)
+		t->mm->ops->write(t->mm, PLACE_VALUES_AT + any.nr % PLACE_VALUES * sizeof(any),
+			&any, sizeof(any));
+	else if (i >= 0)
 		t->mm->ops->write(t->mm,
 			PLACE_SITES_AT + (unsigned)i * sizeof(struct place_site) +
 				offsetof(struct place_site, age),
@@ -304,6 +316,22 @@ void place_signal_set(struct task *t, int sig)
 		sizeof(no));
 }
 
+/* Who asks by number is shown the way that everybody else goes. */
+static void clock_seen(struct task *t, uint64_t ip)
+{
+	uint64_t way[2] = { vdso_find(engine_of(t->k)->vdso, "__vdso_clock_gettime"),
+		t->k->age[AGE_WHO] };
+
+	_Static_assert(offsetof(struct place_state, clock_age) ==
+			       offsetof(struct place_state, clock) + sizeof(way[0]),
+		"one write");
+	if (t->call.ret < 0 || !way[0] || !is_alone(t) ||
+		place_changed_site(t, ip, true, HOT_VALUE) < 0)
+		return;
+	t->mm->ops->write(
+		t->mm, PLACE_STATE + offsetof(struct place_state, clock), way, sizeof(way));
+}
+
 void place_seen(struct task *t, uint64_t ip)
 {
 	int kind = place_kind(t->call.nr);
@@ -314,6 +342,8 @@ void place_seen(struct task *t, uint64_t ip)
 		return;
 	if (kind == PLACE_SIGNAL)
 		signal_seen(t, ip);
+	else if (kind == PLACE_CLOCK)
+		clock_seen(t, ip);
 	else if (kind >= PLACE_LOCK)
 		place_later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
@@ -325,4 +355,6 @@ void place_seen(struct task *t, uint64_t ip)
 		path_seen(t, ip, kind);
 	else if (mm->refs == 1)
 		value_seen(t, ip);
+	if (kind == PLACE_READ || kind == PLACE_PREAD)
+		place_read_seen(t, ip, kind);
 }

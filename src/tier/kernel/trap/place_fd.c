@@ -99,6 +99,18 @@ static bool put_entry(struct task *t, unsigned fd, struct place_fd *e, size_t le
 	       (ssize_t)(len + e->text_len);
 }
 
+static void ages(struct task *t, struct place_fd *e)
+{
+	struct place *p = t->mm->place;
+
+	if (!p->fds_age)
+		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
+	e->age = t->k->age[p->fds_age];
+	e->age_at = p->fds_age * 8u;
+	e->pos_age = t->k->age[p->fds_age + 1];
+	e->pos_age_at = e->age_at + 8;
+}
+
 /* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
  * nobody else's. @kept: the call has told what stat says. */
 static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
@@ -114,15 +126,10 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		(f->path.dentry->sb->flags & SB_NO_CACHE) ||
 		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
 		return;
-	if (!p->fds_age)
-		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
-	e.age = t->k->age[p->fds_age];
-	e.age_at = p->fds_age * 8u;
+	ages(t, &e);
 	if (S_ISREG(f->inode->mode))
 		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
 	e.pos = f->pos;
-	e.pos_age = t->k->age[p->fds_age + 1];
-	e.pos_age_at = e.age_at + 8;
 	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
 		e.stat_age_at = AGE_NEVER * 8;
 		stat_lay(&st, e.stat);
@@ -145,6 +152,88 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		p->fds_lent |= bit;
 }
 
+/* Could a process that has @f for itself read it by the host's descriptor, unseen? Contents are the
+ * host's at all times; as long as nothing changes no access time is moved a second time. */
+static bool can_read_there(struct task *t, const struct file *f)
+{
+	const struct inode *i = f->inode;
+
+	if (t->k->fast > FAST_LEND || f->refs != 1 || f->ops != &tree_file_ops || !f->path.dentry ||
+		(f->path.dentry->sb->flags & SB_NO_CACHE) || !file_readable(f) ||
+		(f->flags & O_DIRECT) || f->dnotify || t->k->notify || t->k->fan)
+		return false;
+	return answers_fixed(t, f->path) ||
+	       (node_of(i)->content == CONTENT_STORE && i->atime > i->mtime &&
+		       i->atime > i->ctime && !(f->path.mnt->flags & MOUNT_STRICT_ATIME));
+}
+
+/* The host's copy of @f, which can only be read, comes to descriptor @fd with the answer. */
+static bool send_copy(struct task *t, unsigned fd, struct file *f)
+{
+	struct fd_slot *slot = &t->files->slots[fd];
+	struct call *c = &t->call;
+	int from = tree_read_fd(f), mirror, copy;
+
+	if (from < 0)
+		return false;
+	mirror = file_writable(f) ? from + 1 : -(from + 1);
+	if (slot->mirror == mirror)
+		return true;
+	if (!t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig)
+		return false;
+	copy = copy_fd(from);
+	if (copy < 0)
+		return false;
+	c->map_fd = copy + 1;
+	c->map_at = (int)fd;
+	slot->mirror = mirror;
+	return true;
+}
+
+static void leave_reads(struct task *t, unsigned fd, struct file *f)
+{
+	struct place *p = t->mm->place;
+	bool fixed = answers_fixed(t, f->path);
+	struct place_fd e = { .pos = f->pos, .size = f->inode->size };
+	struct kstat st;
+
+	if (vfs_fstat(f, &st) < 0 || !send_copy(t, fd, f))
+		return;
+	ages(t, &e);
+	e.stat_age_at = (fixed ? AGE_NEVER : AGE_FILES) * 8;
+	e.stat_age = t->k->age[e.stat_age_at / 8];
+	stat_lay(&st, e.stat);
+	e.knows = FD_NO_TTY | FD_POS | FD_STAT | FD_NATIVE;
+	if (fixed && asks(p, PLACE_CLOSE) && !t->mm->lock_future && can_lend(t, f))
+		e.knows |= FD_CLOSE | FD_MAPPED;
+	if (!put_entry(t, fd, &e, sizeof(e)))
+		return;
+	p->fds_left |= (uint16_t)(1u << fd);
+	p->fds_lent |= (uint16_t)(1u << fd);
+	p->knows[fd] = e.knows;
+	p->pos_left = true;
+}
+
+void place_read_seen(struct task *t, uint64_t ip, int kind)
+{
+	const struct call *c = &t->call;
+	unsigned fd = (unsigned)c->args[0];
+	struct file *f = fd_get(t, (int)fd);
+	uint64_t now = t->k->age[AGE_FILES];
+	struct place *p;
+	bool again;
+
+	if (c->ret <= 0 || fd >= PLACE_FDS || !f || !place_owns_files(t) || !can_read_there(t, f) ||
+		place_changed_site(t, ip, true, HOT_FD) < 0)
+		return;
+	p = t->mm->place;
+	p->asks |= 1u << kind;
+	again = answers_fixed(t, f->path) ? p->read_age[fd] != 0 : p->read_age[fd] == now;
+	p->read_age[fd] = now;
+	if (again)
+		leave_reads(t, fd, f);
+}
+
 /* One more thing is known of a file that is lent. */
 static void tell_more(struct task *t, unsigned fd, uint32_t what)
 {
@@ -165,8 +254,10 @@ bool place_owns_files(const struct task *t)
 
 void place_opened(struct task *t)
 {
-	if (t->mm->place && t->mm->place->asks && place_owns_files(t) &&
-		(uint64_t)t->call.ret < PLACE_FDS)
+	if (!t->mm->place || (uint64_t)t->call.ret >= PLACE_FDS)
+		return;
+	t->mm->place->read_age[t->call.ret] = 0;
+	if (t->mm->place->asks && place_owns_files(t))
 		leave_fd(t, (unsigned)t->call.ret, true, false);
 }
 
@@ -183,7 +274,8 @@ static bool could_have(struct task *t, int kind)
 	case PLACE_IOCTL:
 		return c->ret == -ENOTTY && (uint32_t)c->args[1] == 0x5401;
 	case PLACE_LSEEK:
-		return c->ret >= 0 && !c->args[1] && (uint32_t)c->args[2] == SEEK_CUR;
+		return c->ret >= 0 &&
+		       (c->args[2] == SEEK_SET || (c->args[2] == SEEK_CUR && !c->args[1]));
 	case PLACE_MMAP:
 		return c->go_native && !(c->args[3] & MAP_ANONYMOUS);
 	case PLACE_READ:
@@ -283,7 +375,7 @@ void place_sync(struct task *t)
 		f = fd_get_path(t, (int)(first + i));
 		if (now[i].closed)
 			close_lent(t, first + i);
-		else if (f && (p->knows[first + i] & FD_TEXT) && now[i].pos >= 0)
+		else if (f && (p->knows[first + i] & (FD_TEXT | FD_NATIVE)) && now[i].pos >= 0)
 			f->pos = now[i].pos;
 	}
 }

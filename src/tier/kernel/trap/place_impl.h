@@ -24,6 +24,8 @@ struct place {
 	uint32_t text_used;           /* of the bytes at PLACE_TEXT_AT */
 	uint16_t fds_age;             /* where their age is; behind it that of positions */
 	uint64_t stat_age[PLACE_FDS]; /* AGE_FILES when stat was asked for last */
+	uint64_t read_age[PLACE_FDS]; /* and when it was read; 0: never */
+	uint8_t any;                  /* by ANY_*: there is such a site */
 	struct later *later;          /* calls that are made later; NULL: no log */
 	unsigned later_wanted;        /* calls that could have been */
 	struct {
@@ -34,6 +36,7 @@ struct place {
 };
 
 enum { SITE_COUNTED, SITE_CHANGED, SITE_NEVER };
+enum { SITE_ANY = 0xffff /* as the number: the site makes any call */ };
 
 /* Site @i becomes a jump, in a process that waits behind it. */
 bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr);
@@ -42,6 +45,8 @@ int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot);
 /* The call in task->call opened a descriptor; asked for one, from @ip. */
 void place_opened(struct task *t);
 void place_fd_seen(struct task *t, uint64_t ip, int kind);
+/* The call in task->call has read: the next time the guest may do that itself. */
+void place_read_seen(struct task *t, uint64_t ip, int kind);
 /* The same for calls that could have been made later: place_later.c. */
 void place_later_seen(struct task *t, uint64_t ip, int kind);
 /* Has the task's process its memory and its descriptors for itself? */
