@@ -159,3 +159,96 @@ CASE(in_the_middle)
 	setitimer(ITIMER_REAL, &never, NULL);
 	say_n("wrong", wrong);
 }
+
+struct act {
+	uint64_t handler, flags, restorer, mask;
+};
+
+/* From a site that nobody knows, so that the kernel has to say it. */
+static long really_asked(long sig, struct act *ret)
+{
+	register long size __asm__("r10") = 8;
+	long r;
+
+	__asm__ volatile("nop\n"
+			 "syscall"
+			 : "=a"(r)
+			 : "a"(SYS_rt_sigaction), "D"(sig), "S"(0), "d"(ret), "r"(size)
+			 : "rcx", "r11", "memory");
+	return r;
+}
+
+/* What happens before an exec: every signal that is not ignored gets its default. */
+static void set_defaults(void)
+{
+	struct sigaction act, none = { .sa_handler = SIG_DFL };
+
+	for (int sig = 1; sig < 32; sig++)
+		if (sigaction(sig, NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+			sigaction(sig, &none, NULL);
+}
+
+static unsigned with_restorer(void)
+{
+	unsigned n = 0;
+	struct act a;
+
+	for (int sig = 1; sig < 32; sig++)
+		n += really_asked(sig, &a) == 0 && a.handler == 0 && (a.flags & 0x4000000) &&
+		     a.restorer;
+	return n;
+}
+
+static volatile unsigned child, again, below;
+
+static void set_twice(void)
+{
+	set_defaults();
+	child = with_restorer();
+	set_defaults();
+	again = with_restorer();
+}
+
+static void set_and_fork(void)
+{
+	int status = 0;
+	pid_t inner;
+
+	set_defaults();
+	inner = fork();
+	if (inner == 0)
+		_exit((int)with_restorer());
+	waitpid(inner, &status, 0);
+	below = (unsigned)WEXITSTATUS(status);
+}
+
+static void in_our_memory(void (*fn)(void))
+{
+	pid_t pid = vfork();
+
+	if (pid == 0) {
+		fn();
+		_exit(0);
+	}
+	need("waitpid", waitpid(pid, NULL, 0));
+}
+
+/* A child of vfork sets dispositions in its parent's memory: they are its own. */
+CASE(set_before_exec)
+{
+	signal(SIGUSR1, tick);
+	signal(SIGHUP, SIG_IGN);
+	for (int i = 0; i < 3; i++) {
+		child = again = below = 0;
+		in_our_memory(set_twice);
+		say_n("in the child", child);
+		say_n("once more", again);
+		in_our_memory(set_and_fork);
+		say_n("below", below);
+		say_n("not here", with_restorer());
+	}
+	ticks = 0;
+	self = getpid();
+	raise(SIGUSR1);
+	say_n("still heard", ticks);
+}

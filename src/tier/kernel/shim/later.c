@@ -165,6 +165,25 @@ static long clock_now(const struct place_state *s)
 	return vdso((long)s->rdi, s->rsi) == 0 ? 0 : NO_ANSWER;
 }
 
+/* The default in place of the default: all that changes is what a question about it says. */
+static long set_default(const struct place_state *s)
+{
+	struct place_signals *g = (struct place_signals *)PLACE_SIGNALS_AT;
+	uint32_t i = (uint32_t)s->rdi - 1;
+	uint64_t act[4];
+
+	if (i >= PLACE_SIGNALS || s->rdx || s->r10 != 8 || !g->may_set ||
+		!holds(AGE_SIGNALS * sizeof(uint64_t), g->age) || !g->known[i] || g->act[i][0] ||
+		PLACE_SIGNALS_NEVER >> i & 1)
+		return NO_ANSWER;
+	memcpy(act, (const void *)s->rsi, sizeof(act));
+	if (act[0] || act[1] != PLACE_SA_RESTORER || act[3])
+		return NO_ANSWER;
+	memcpy(g->act[i], act, sizeof(act));
+	g->set |= 1UL << i;
+	return 0;
+}
+
 static long later(struct place_state *s, uint32_t kind, uint32_t fd)
 {
 	switch (kind) {
@@ -192,6 +211,8 @@ long place_prepare(uint32_t kind)
 	s->next = 0;
 	if (kind == PLACE_CLOCK)
 		return clock_now(s);
+	if (kind == PLACE_SIGNAL)
+		return set_default(s);
 	if (fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
 		return NO_ANSWER;
 	r = s->log ? later(s, kind, fd) : NO_ANSWER;

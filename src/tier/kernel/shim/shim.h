@@ -181,7 +181,15 @@ struct place_signals {
 	uint64_t act[PLACE_SIGNALS][4]; /* as rt_sigaction gives them */
 	uint8_t known[PLACE_SIGNALS];
 	uint64_t age;
+	/* A child of vfork sets what is the default to the default: one after the other, before
+	 * each exec. Nobody but itself could ask for the difference, so the kernel process looks
+	 * here before it answers that. */
+	uint64_t may_set, set; /* set: one bit each */
 };
+#define PLACE_SA_RESTORER 0x04000000UL /* the only flag of these */
+/* Not by the stub: KILL and STOP cannot be set; CHLD, CONT, URG and WINCH forget what is pending.
+ */
+#define PLACE_SIGNALS_NEVER (1UL << 8 | 1UL << 18 | 1UL << 16 | 1UL << 17 | 1UL << 22 | 1UL << 27)
 
 /* What a stub keeps while it runs. */
 struct place_state {

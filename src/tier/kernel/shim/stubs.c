@@ -198,10 +198,10 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov %rcx, %rax\n"
 	"	jmp *%r11\n"
-	/* (signal, new, old, size): only who asks is answered here. */
+	/* (signal, new, old, size): who asks is answered here, who sets in C. */
 	"place_signal:\n"
 	"	test %rsi, %rsi\n"
-	"	jnz place_give_up\n"
+	"	jnz place_later\n"
 	"	cmp $8, %r10\n"
 	"	jne place_give_up\n"
 	"	lea -1(%rdi), %eax\n"

@@ -33,7 +33,8 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 2, HOT_SIGNAL = 2, HOT_VALUE = 16 };
+enum { HOT_PATH = 2, HOT_VALUE = 16 };
+
 void place_free(struct place *p)
 {
 	if (p)
@@ -274,48 +275,6 @@ static void path_seen(struct task *t, uint64_t ip, int kind)
 		mm->place->view = view;
 }
 
-/* A child of vfork runs in its parent's memory while that waits, with dispositions of its own. */
-static bool is_alone(struct task *t)
-{
-	return !t->mm->place_many &&
-	       (t->mm->refs == 1 || (t->mm->refs == 2 && t->proc->vfork_waits));
-}
-
-/* Who asks for one asks for all. */
-static void signal_seen(struct task *t, uint64_t ip)
-{
-	struct place_signals s = { .age = t->k->age[AGE_SIGNALS] };
-	struct place *p;
-
-	if (t->call.ret < 0 || t->call.args[1] || !is_alone(t) ||
-		place_changed_site(t, ip, true, HOT_SIGNAL) < 0)
-		return;
-	_Static_assert(sizeof(s.act) == sizeof(t->sighand->act), "as rt_sigaction gives them");
-	memcpy(s.act, t->sighand->act, sizeof(s.act));
-	memset(s.known, 1, sizeof(s.known));
-	p = t->mm->place;
-	p->signals_age = 0;
-	if (t->mm->ops->write(t->mm, PLACE_SIGNALS_AT, &s, sizeof(s)) != sizeof(s))
-		return;
-	p->signals_age = s.age;
-	p->signals_known = ~(uint64_t)0;
-}
-
-void place_signal_set(struct task *t, int sig)
-{
-	struct place *p = t->mm ? t->mm->place : NULL;
-	uint64_t bit = (uint64_t)1 << (sig - 1);
-	uint8_t no = 0;
-
-	if (!p || !t->k->age || t->mm->place_off || !(p->signals_known & bit) ||
-		p->signals_age != t->k->age[AGE_SIGNALS])
-		return;
-	p->signals_known &= ~bit;
-	t->mm->ops->write(t->mm,
-		PLACE_SIGNALS_AT + offsetof(struct place_signals, known) + (unsigned)sig - 1, &no,
-		sizeof(no));
-}
-
 /* Who asks by number is shown the way that everybody else goes. */
 static void clock_seen(struct task *t, uint64_t ip)
 {
@@ -325,7 +284,7 @@ static void clock_seen(struct task *t, uint64_t ip)
 	_Static_assert(offsetof(struct place_state, clock_age) ==
 			       offsetof(struct place_state, clock) + sizeof(way[0]),
 		"one write");
-	if (t->call.ret < 0 || !way[0] || !is_alone(t) ||
+	if (t->call.ret < 0 || !way[0] || !place_is_alone(t) ||
 		place_changed_site(t, ip, true, HOT_VALUE) < 0)
 		return;
 	t->mm->ops->write(
@@ -341,7 +300,7 @@ void place_seen(struct task *t, uint64_t ip)
 		t->seccomp_strict || mm->host_pid <= 1 || ip < SITE_BYTES)
 		return;
 	if (kind == PLACE_SIGNAL)
-		signal_seen(t, ip);
+		place_signal_seen(t, ip);
 	else if (kind == PLACE_CLOCK)
 		clock_seen(t, ip);
 	else if (kind >= PLACE_LOCK)

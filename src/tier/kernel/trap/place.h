@@ -40,6 +40,9 @@ void place_fd_closed(struct task *t, unsigned fd);
 void place_fds_gone(struct task *t, int fd);
 /* @sig of the task got another disposition, by rt_sigaction. */
 void place_signal_set(struct task *t, int sig);
+/* What the task has set in place is so here too; and nobody has set anything there any more. */
+void place_signals_sync(struct task *t);
+void place_signals_end(struct task *t);
 /* From now on every call of this memory is made: there is a filter inside that must see it. */
 void place_shut(struct task *t);
 /* The memory gets a second thread that runs: no more answers but who it is. */

@@ -16,6 +16,8 @@ struct place {
 	uint32_t view;                /* as it stands in the guest's memory */
 	uint64_t signals_age;         /* when its dispositions were left there; 0: never */
 	uint64_t signals_known;       /* which of them still hold, one bit each */
+	uint64_t signals_told;        /* which of them were set by a call since then */
+	int32_t signals_of;           /* who may have set some there; 0: nobody */
 	uint32_t asks;                /* by PLACE_*: some site that is changed asks by descriptor */
 	bool pos_left;                /* the position of some file is there */
 	uint16_t fds_left;            /* which files are */
@@ -47,6 +49,9 @@ void place_opened(struct task *t);
 void place_fd_seen(struct task *t, uint64_t ip, int kind);
 /* The call in task->call has read: the next time the guest may do that itself. */
 void place_read_seen(struct task *t, uint64_t ip, int kind);
+/* Nobody else runs in the memory: also a child of vfork, with dispositions of its own. */
+bool place_is_alone(const struct task *t);
+void place_signal_seen(struct task *t, uint64_t ip);
 /* The same for calls that could have been made later: place_later.c. */
 void place_later_seen(struct task *t, uint64_t ip, int kind);
 /* Has the task's process its memory and its descriptors for itself? */
