@@ -159,6 +159,37 @@ CASE(numbers)
 	say("not for reading", (int)read(fd, b, 1));
 }
 
+/* More files than one could know by heart, in turn. */
+CASE(many)
+{
+	enum { FILES = 70 };
+	int fds[FILES], bad = 0;
+	char name[16], c;
+
+	for (int i = 0; i < FILES; i++) {
+		snprintf(name, sizeof(name), "m%d", i);
+		fill(name, (char)('A' + i % 26));
+		fds[i] = need_fd("open", open(name, i % 2 ? O_RDONLY : O_RDWR));
+	}
+	for (int round = 0; round < OFTEN; round++) {
+		for (int i = 0; i < FILES; i++) {
+			bad += lseek(fds[i], round * 8, SEEK_SET) != round * 8;
+			bad += read(fds[i], &c, 1) != 1 || c != 'A' + i % 26;
+			bad += pread(fds[(i + 7) % FILES], &c, 1, i) != 1 ||
+			       c != 'A' + (i + 7) % FILES % 26;
+			bad += lseek(fds[i], 0, SEEK_CUR) != round * 8 + 1;
+		}
+	}
+	say_n("wrong", bad);
+	need("pwrite", pwrite(fds[60], "z", 1, 3));
+	say_n("the next", pread(fds[60], &c, 1, 3));
+	say_is("is new", c == 'z');
+	for (int i = 0; i < FILES; i += 3)
+		need("close", close(fds[i]));
+	say("gone", (int)read(fds[60], &c, 1));
+	say_n("there", read(fds[61], &c, 1));
+}
+
 CASE(mapped_for_writing)
 {
 	int fd = known("f", O_RDWR);

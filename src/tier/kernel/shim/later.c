@@ -20,7 +20,7 @@ static struct place_log *log_of(void)
 
 static int is_open_for(uint32_t fd, unsigned what)
 {
-	return fd < PLACE_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
+	return fd < LATER_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
 }
 
 static int lay(struct place_state *s, const struct later_entry *e, const void *data, unsigned cost)

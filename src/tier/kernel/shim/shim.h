@@ -52,7 +52,7 @@
 #define PLACE_VALUES_AT 0x50f0e00
 #define PLACE_SIGNALS_AT 0x50f1000
 #define PLACE_FDS_AT 0x50f2000
-#define PLACE_TEXT_AT 0x50f3000 /* the first bytes of files that are open */
+#define PLACE_TEXT_AT 0x50f6000 /* the first bytes of files that are open */
 #define PLACE_AGE 0x50ff000
 #define PLACE_ANSWERS_AT 0x5100000
 #define PLACE_SHARED_END 0x51b0000
@@ -68,9 +68,9 @@ enum {
 	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
 	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
 	PLACE_DATA_MAX = 144, /* struct stat */
-	PLACE_TEXT = 0xc000,
+	PLACE_TEXT = 0x9000,
 	PLACE_SIGNALS = 64,
-	PLACE_FDS = 16, /* descriptors from 0 on */
+	PLACE_FDS = 64, /* descriptors from 0 on */
 	PLACE_VALUES = 16
 };
 enum {
@@ -213,6 +213,7 @@ enum {
 	LATER_WRITE_COST = 4,
 	LATER_READS = 4,
 	LATER_READ_MAX = 512,
+	LATER_FDS = 16,       /* descriptors from 0 on */
 	LATER_CLOSED = 0xffff /* as the cost: nothing can be added */
 };
 #define LATER_OFFSET_MAX (1LL << 40) /* a write behind it is made at once */
@@ -242,7 +243,7 @@ struct later_read {
  */
 struct place_log {
 	uint64_t head;
-	uint16_t may[PLACE_FDS]; /* LATER_*, by descriptor */
+	uint16_t may[LATER_FDS]; /* LATER_*, by descriptor */
 	struct later_read reads[LATER_READS];
 	uint8_t entries[LATER_LOG_BYTES] __attribute__((aligned(4096)));
 };

@@ -13,14 +13,15 @@
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(
-	sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
-		offsetof(struct place_answer, path) == 48 &&
-		offsetof(struct place_answer, data) == 208 &&
-		offsetof(struct place_signals, known) == 2048 &&
-		offsetof(struct place_signals, age) == 2112 && sizeof(struct place_fd) == 216 &&
-		offsetof(struct place_fd, stat) == 72 && offsetof(struct place_fd, pos) == 40 &&
-		offsetof(struct place_fd, text_at) == 56 && offsetof(struct place_fd, closed) == 64,
+_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		       offsetof(struct place_answer, path) == 48 &&
+		       offsetof(struct place_answer, data) == 208 &&
+		       offsetof(struct place_signals, known) == 2048 &&
+		       offsetof(struct place_signals, age) == 2112 &&
+		       sizeof(struct place_fd) == 216 && offsetof(struct place_fd, stat) == 72 &&
+		       offsetof(struct place_fd, pos) == 40 && PLACE_FDS == 64 &&
+		       offsetof(struct place_fd, text_at) == 56 &&
+		       offsetof(struct place_fd, closed) == 64,
 	"as the stubs have it");
 _Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
 		       offsetof(struct place_state, read_pos) == 64 &&
@@ -228,7 +229,7 @@ __asm__(".text\n"
 	"	je place_mmap\n"
 	"	cmp $11, %eax\n"
 	"	je place_close\n"
-	"	cmp $16, %edi\n"
+	"	cmp $64, %edi\n"
 	"	jae place_give_up\n"
 	"	imul $216, %edi, %r11d\n"
 	"	mov FDS+24(%r11), %ecx\n"
@@ -334,7 +335,7 @@ __asm__(".text\n"
 	"	jmp place_later\n"
 	/* close: what is lent, where the host's copy goes here; or later. */
 	"place_close:\n"
-	"	cmp $16, %edi\n"
+	"	cmp $64, %edi\n"
 	"	jae place_give_up\n"
 	"	imul $216, %edi, %r11d\n"
 	"	mov FDS+24(%r11), %ecx\n"
@@ -365,7 +366,7 @@ __asm__(".text\n"
 	"	jmp place_give_up\n"
 	/* mmap, private, of what the host has at that number, not where we are. */
 	"place_mmap:\n"
-	"	cmp $16, %r8d\n"
+	"	cmp $64, %r8d\n"
 	"	jae place_give_up\n"
 	"	test $~0x812, %r10d\n"
 	"	jnz place_give_up\n"

@@ -30,12 +30,17 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_FD = 2 };
+enum { HOT_FD = 2, HOT_READ = 8 };
 enum { TEXT_WHOLE = 16 << 10, TEXT_HEAD = 1 << 10, TEXT_ALIGN = 64 };
 
 static uint64_t entry_at(unsigned fd)
 {
 	return PLACE_FDS_AT + fd * sizeof(struct place_fd);
+}
+
+static uint64_t bit_of(unsigned fd)
+{
+	return (uint64_t)1 << fd;
 }
 
 static bool asks(const struct place *p, int kind)
@@ -118,7 +123,7 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 	struct file *f = fd_get(t, (int)fd);
 	struct place *p = t->mm->place;
 	struct place_fd e = { 0 };
-	uint16_t bit = (uint16_t)(1u << fd);
+	uint64_t bit = bit_of(fd);
 	struct kstat st;
 	size_t len;
 
@@ -208,8 +213,8 @@ static void leave_reads(struct task *t, unsigned fd, struct file *f)
 		e.knows |= FD_CLOSE | FD_MAPPED;
 	if (!put_entry(t, fd, &e, sizeof(e)))
 		return;
-	p->fds_left |= (uint16_t)(1u << fd);
-	p->fds_lent |= (uint16_t)(1u << fd);
+	p->fds_left |= bit_of(fd);
+	p->fds_lent |= bit_of(fd);
 	p->knows[fd] = e.knows;
 	p->pos_left = true;
 }
@@ -224,7 +229,7 @@ void place_read_seen(struct task *t, uint64_t ip, int kind)
 	bool again;
 
 	if (c->ret <= 0 || fd >= PLACE_FDS || !f || !place_owns_files(t) || !can_read_there(t, f) ||
-		place_changed_site(t, ip, true, HOT_FD) < 0)
+		place_changed_site(t, ip, true, HOT_READ) < 0)
 		return;
 	p = t->mm->place;
 	p->asks |= 1u << kind;
@@ -340,8 +345,8 @@ void place_fd_closed(struct task *t, unsigned fd)
 
 	if (!p)
 		return;
-	p->fds_left &= (uint16_t) ~(1u << fd);
-	p->fds_lent &= (uint16_t) ~(1u << fd);
+	p->fds_left &= ~bit_of(fd);
+	p->fds_lent &= ~bit_of(fd);
 }
 
 static void close_lent(struct task *t, unsigned fd)
@@ -363,8 +368,8 @@ void place_sync(struct task *t)
 
 	if (!p || !p->fds_lent || !t->files || t->files->refs != 1)
 		return;
-	first = (unsigned)__builtin_ctz(p->fds_lent);
-	count = 32 - (unsigned)__builtin_clz(p->fds_lent) - first;
+	first = (unsigned)__builtin_ctzll(p->fds_lent);
+	count = 64 - (unsigned)__builtin_clzll(p->fds_lent) - first;
 	/* Up to where the last one's stat begins. */
 	len = (ssize_t)((count - 1) * sizeof(now[0]) + offsetof(struct place_fd, stat));
 	if (t->mm->ops->read(t->mm, now, entry_at(first), (size_t)len) != len)
@@ -392,10 +397,32 @@ void place_take_back(struct task *t)
 	p->fds_lent = 0;
 }
 
-enum touch { TOUCH_NONE, TOUCH_FDS, TOUCH_POS };
+/* Where somebody is in @fd is about to change: from now on it asks again for that. */
+static void take_one_back(struct task *t, uint64_t fd)
+{
+	enum { STAYS = FD_STAT | FD_NO_TTY | FD_CLOSE | FD_MAPPED };
+	struct place *p = t->mm ? t->mm->place : NULL;
+	uint32_t knows;
 
-/* What has nothing to do with descriptors; with one, or what it is a number of; with where in a
- * file that may be lent somebody is. What is not here does that. */
+	place_sync(t);
+	if (!p || fd >= PLACE_FDS || !(p->fds_left >> fd & 1) || !(p->knows[fd] & ~STAYS))
+		return;
+	knows = p->knows[fd] & STAYS;
+	if (t->mm->ops->write(t->mm, entry_at((unsigned)fd) + offsetof(struct place_fd, knows),
+		    &knows, sizeof(knows)) != sizeof(knows)) {
+		place_take_back(t);
+		return;
+	}
+	p->knows[fd] = knows;
+	if (!(knows & FD_CLOSE))
+		p->fds_lent &= ~bit_of((unsigned)fd);
+}
+
+enum touch { TOUCH_NONE, TOUCH_FDS, TOUCH_ONE, TOUCH_POS };
+
+/* What has nothing to do with descriptors; with one, or what it is a number of; with where somebody
+ * is in the file of its first argument, if that is nobody else's; in any that may be lent. What is
+ * not here does that. */
 static enum touch touch_of(int64_t nr, uint64_t first)
 {
 	switch (nr) {
@@ -412,6 +439,12 @@ static enum touch touch_of(int64_t nr, uint64_t first)
 	case SYS_readlink:
 	case SYS_gettid:
 	case SYS_getrandom:
+	case SYS_getppid:
+	case SYS_getcwd:
+	case SYS_uname:
+	case SYS_umask:
+	case SYS_sysinfo:
+	case SYS_clock_gettime:
 		return TOUCH_NONE;
 	case SYS_newfstatat:
 		return (int)first == AT_FDCWD ? TOUCH_NONE : TOUCH_FDS;
@@ -424,6 +457,10 @@ static enum touch touch_of(int64_t nr, uint64_t first)
 	case SYS_getdents64:
 	case SYS_openat:
 		return TOUCH_FDS;
+	case SYS_read:
+	case SYS_write:
+	case SYS_lseek:
+		return TOUCH_ONE;
 	default:
 		return TOUCH_POS;
 	}
@@ -435,6 +472,8 @@ void place_call(struct task *t, int64_t nr, uint64_t first)
 
 	if (touch == TOUCH_FDS)
 		place_sync(t);
+	else if (touch == TOUCH_ONE)
+		take_one_back(t, (uint32_t)first);
 	else if (touch == TOUCH_POS)
 		place_take_back(t);
 }

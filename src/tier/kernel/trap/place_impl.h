@@ -20,8 +20,8 @@ struct place {
 	int32_t signals_of;           /* who may have set some there; 0: nobody */
 	uint32_t asks;                /* by PLACE_*: some site that is changed asks by descriptor */
 	bool pos_left;                /* the position of some file is there */
-	uint16_t fds_left;            /* which files are */
-	uint16_t fds_lent;            /* which of them the guest may have read or closed */
+	uint64_t fds_left;            /* which files are, one bit each */
+	uint64_t fds_lent;            /* which of them the guest may have read or closed */
 	uint32_t knows[PLACE_FDS];    /* FD_*, of those that are left */
 	uint32_t text_used;           /* of the bytes at PLACE_TEXT_AT */
 	uint16_t fds_age;             /* where their age is; behind it that of positions */
