@@ -43,7 +43,12 @@ struct dentry {
 	char *name; /* NUL-terminated; changed by rename only */
 };
 
-enum { SB_NO_CACHE = 1, SB_READ_ONLY = 2, SB_NO_XATTR = 4 };
+enum {
+	SB_NO_CACHE = 1,
+	SB_READ_ONLY = 2,
+	SB_NO_XATTR = 4,
+	SB_PLAIN = 8, /* its names are shown as they are: nowhere in the tree */
+};
 
 struct super_ops {
 	const char *name; /* "tmpfs", "overlay", "proc", ...: as /proc/mounts shows it */
@@ -131,6 +136,7 @@ struct vfs_state {
 	struct super *memfds; /* fs/memfd.c; NULL until used */
 	struct loop *loops;   /* fs/loop.c; NULL until used */
 	struct mount *anon;   /* for files without a name: see anon_path() */
+	struct mount *nsfs;   /* ns/nsfs.c */
 	struct dentry *pts;   /* the directory /dev/pts, borrowed */
 	uint32_t lock_count;
 };

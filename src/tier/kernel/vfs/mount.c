@@ -23,6 +23,7 @@
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/vfs/ops.h"
 
 static const struct super_ops anon_super = { .name = "anon_inodefs" };
@@ -238,6 +239,8 @@ static int build(struct kernel *k, struct vfs_setup *setup, struct err *e)
 	builder_init(&b, k);
 	r = mount_anon(k);
 	if (r == 0)
+		r = nsfs_init(k);
+	if (r == 0)
 		r = mount_kernel(&b);
 	if (r < 0)
 		return err_set(e, -r, "mounting /proc, /sys and /dev");
@@ -279,6 +282,7 @@ void vfs_done(struct kernel *k)
 	loops_done(k);
 	knobs_done(k);
 	guest_mounts_done(v);
+	nsfs_done(k);
 	super_unref(v->memfds);
 	if (v->anon) {
 		dentry_unref(v->anon->root);

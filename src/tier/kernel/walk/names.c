@@ -87,6 +87,7 @@ static void supers_walk(struct kernel *k, struct walk *w)
 		if (m->kept)
 			walk_number(w, WALK_SUPER, m->sb);
 	walk_number(w, WALK_SUPER, v->anon->sb);
+	walk_number(w, WALK_SUPER, v->nsfs->sb);
 	walk_bool(w, "memfds", &memfds);
 	if (memfds && !w->err) {
 		if (memfd_super(k))
@@ -393,7 +394,7 @@ static void mount_load(struct kernel *k, struct mount *r, struct walk *w)
 
 	if (w->err || !r->source || r->root->sb != r->sb || !r->parent != !r->point ||
 		(r->parent && r->point->sb != r->parent->sb) || r->sb == k->vfs->anon->sb ||
-		r->sb == k->vfs->memfds || r->parent == k->vfs->anon) {
+		r->sb == k->vfs->memfds || r->parent == k->vfs->anon || r->parent == k->vfs->nsfs) {
 		walk_fail(w, -EBADMSG);
 		return;
 	}
@@ -448,6 +449,7 @@ static void mounts_walk(struct kernel *k, struct walk *w)
 	uint32_t n = 0;
 
 	walk_number(w, WALK_MOUNT, k->vfs->anon);
+	walk_number(w, WALK_MOUNT, k->vfs->nsfs);
 	for (struct mount *m = k->vfs->mounts; m && !w->err; m = m->next)
 		if (m->kept)
 			kept_walk(m, w);
