@@ -14,6 +14,7 @@
 
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/vfs.h"
 
@@ -76,6 +77,8 @@ void ns_unref(struct ns *n)
 	n->k->namespace_count--;
 	if (n->kind == NS_IPC)
 		ipc_ns_gone(n->k, n);
+	if (n->kind == NS_MNT)
+		mnt_gone((struct mnt_ns *)n);
 	if (n->kind == NS_USER)
 		user_ns_free_maps(user_ns_of(n));
 	ns_unref(n->owner ? &n->owner->ns : NULL);
@@ -193,20 +196,75 @@ static struct ns *make_ipc(struct task *t, struct user_ns *owner, int *ret_err)
 	return ns_create(t->k, NS_IPC, sizeof(struct ns), owner, ret_err);
 }
 
-/* In this order: what changes more than the set comes last. */
+/* There is one control group, the root: another namespace shows the same. */
+static struct ns *make_cgroup(struct task *t, struct user_ns *owner, int *ret_err)
+{
+	return ns_create(t->k, NS_CGROUP, sizeof(struct ns), owner, ret_err);
+}
+
 static const struct maker {
 	enum ns_kind kind;
 	struct ns *(*make)(struct task *t, struct user_ns *owner, int *ret_err);
 } makers[] = {
 	{ NS_UTS, make_uts },
 	{ NS_IPC, make_ipc },
+	{ NS_CGROUP, make_cgroup },
 };
 
-static int set_make(struct task *t, uint64_t flags, struct user_ns *owner, struct ns_set **ret)
+/* What a call changes in a task: all of it, or nothing. NULL: as it is. */
+struct change {
+	struct cred *cred;
+	struct ns_set *set;
+	struct fs_ctx *fs;
+};
+
+static void swap_in(struct task *t, const struct change *c)
 {
-	struct ns_set *s = set_copy(t->ns);
+	if (c->cred) {
+		cred_unref(t->cred);
+		t->cred = c->cred;
+	}
+	if (c->set) {
+		ns_set_unref(t->ns);
+		t->ns = c->set;
+	}
+	if (c->fs) {
+		fs_ctx_unref(t->fs);
+		t->fs = c->fs;
+	}
+}
+
+static int change_end(struct task *t, struct change *c, int r)
+{
+	if (r == 0) {
+		swap_in(t, c);
+		return 0;
+	}
+	cred_unref(c->cred);
+	ns_set_unref(c->set);
+	fs_ctx_unref(c->fs);
+	return r;
+}
+
+/* Last: it makes many things. */
+static int make_mnt(struct task *t, struct user_ns *owner, struct change *c)
+{
+	struct ns *n;
+	int r = -ENOMEM;
+
+	c->fs = t->fs ? fs_ctx_copy(t->fs) : NULL;
+	n = c->fs ? mnt_create(t, c->fs, owner, &r) : NULL;
+	if (!n)
+		return r;
+	set_put(c->set, NS_MNT, n);
+	return 0;
+}
+
+static int set_make(struct task *t, uint64_t flags, struct user_ns *owner, struct change *c)
+{
+	struct ns_set *s = c->set = set_copy(t->ns);
 	int r = s ? 0 : -ENOMEM;
-	uint64_t left = flags & NS_FLAGS & ~(uint64_t)CLONE_NEWUSER;
+	uint64_t left = flags & NS_FLAGS & ~(uint64_t)(CLONE_NEWUSER | CLONE_NEWNS);
 
 	for (size_t i = 0; i < sizeof(makers) / sizeof(makers[0]); i++)
 		left &= ~kinds[makers[i].kind].flag;
@@ -224,139 +282,103 @@ static int set_make(struct task *t, uint64_t flags, struct user_ns *owner, struc
 		r = 0;
 		set_put(s, m->kind, n);
 	}
-	if (r < 0) {
-		ns_set_unref(s);
-		return r;
-	}
-	*ret = s;
-	return 0;
+	if (r == 0 && (flags & CLONE_NEWNS))
+		r = make_mnt(t, owner, c);
+	return r;
 }
 
-/*
- * What @flags say for @n, which is made like @t or is it: a new cred and a new set, or NULL where
- * nothing changes.
- */
-static int make_new(struct task *n, struct task *t, uint64_t flags, struct cred **ret_cred,
-	struct ns_set **ret_set)
+/* What @flags say for @n, which is made like @t or is it. */
+static int make_new(struct task *n, struct task *t, uint64_t flags, struct change *c)
 {
-	struct cred *c = NULL;
 	int r = 0;
 
-	*ret_cred = NULL;
-	*ret_set = NULL;
 	if (flags & CLONE_NEWUSER) {
-		c = cred_copy(t->cred);
-		r = c ? user_ns_create(t, c) : -ENOMEM;
+		c->cred = cred_copy(t->cred);
+		r = c->cred ? user_ns_create(t, c->cred) : -ENOMEM;
 	}
 	if (r == 0 && (flags & NS_FLAGS & ~(uint64_t)CLONE_NEWUSER)) {
-		const struct cred *who = c ? c : t->cred;
+		const struct cred *who = c->cred ? c->cred : t->cred;
 
 		r = cred_capable_in(who, who->user, CAP_SYS_ADMIN)
-			    ? set_make(n, flags, who->user, ret_set)
+			    ? set_make(n, flags, who->user, c)
 			    : -EPERM;
 	}
-	if (r < 0) {
-		cred_unref(c);
-		return r;
-	}
-	*ret_cred = c;
-	return 0;
-}
-
-static void put_in_place(struct task *t, struct cred *c, struct ns_set *s)
-{
-	if (c) {
-		cred_unref(t->cred);
-		t->cred = c;
-	}
-	if (s) {
-		ns_set_unref(t->ns);
-		t->ns = s;
-	}
+	return r;
 }
 
 int ns_inherit(struct task *n, struct task *t, uint64_t flags)
 {
-	struct ns_set *s;
-	struct cred *c;
-	int r;
+	struct change c = { 0 };
 
 	n->ns = ns_set_ref(t->ns);
 	if (!(flags & NS_FLAGS))
 		return 0;
-	r = make_new(n, t, flags, &c, &s);
-	if (r == 0)
-		put_in_place(n, c, s);
-	return r;
+	return change_end(n, &c, make_new(n, t, flags, &c));
 }
 
 int ns_unshare(struct task *t, uint64_t flags)
 {
-	struct ns_set *s;
-	struct cred *c;
-	int r = make_new(t, t, flags, &c, &s);
+	struct change c = { 0 };
 
-	if (r == 0)
-		put_in_place(t, c, s);
-	return r;
+	return change_end(t, &c, make_new(t, t, flags, &c));
 }
 
 /* setns */
 
-struct entry {
-	struct task *t;
-	struct cred *cred; /* NULL: as it is */
-	struct ns_set *set;
-};
-
-static int enter_user(struct entry *e, struct user_ns *to)
+static int enter_user(struct task *t, struct user_ns *to, struct change *c)
 {
-	struct task *t = e->t;
-
 	if (to == t->cred->user || t->proc->task_count > 1 || (t->fs && t->fs->refs > 1))
 		return -EINVAL;
 	if (!task_capable_in(t, to, CAP_SYS_ADMIN))
 		return -EPERM;
-	e->cred = cred_copy(t->cred);
-	if (!e->cred)
+	c->cred = cred_copy(t->cred);
+	if (!c->cred)
 		return -ENOMEM;
-	user_ns_move(e->cred, to);
+	user_ns_move(c->cred, to);
 	return 0;
 }
 
-static int enter_one(struct entry *e, enum ns_kind kind, struct ns *to)
+static int enter_mnt(struct task *t, struct mnt_ns *to, struct change *c)
 {
-	struct user_ns *own = e->cred ? e->cred->user : e->t->cred->user;
+	if (!task_capable_in(t, c->cred ? c->cred->user : t->cred->user, CAP_SYS_CHROOT))
+		return -EPERM;
+	if (!t->fs || t->fs->refs > 1)
+		return -EINVAL;
+	c->fs = fs_ctx_copy(t->fs);
+	if (!c->fs)
+		return -ENOMEM;
+	mnt_go(t->k, c->fs, to);
+	return 0;
+}
+
+static int enter_one(struct task *t, enum ns_kind kind, struct ns *to, struct change *c)
+{
+	struct user_ns *own = c->cred ? c->cred->user : t->cred->user;
+	int r;
 
 	if (kind == NS_USER)
-		return enter_user(e, to ? user_ns_of(to) : NULL);
-	if (!task_capable_in(e->t, to ? to->owner : NULL, CAP_SYS_ADMIN) ||
-		!task_capable_in(e->t, own, CAP_SYS_ADMIN))
+		return enter_user(t, to ? user_ns_of(to) : NULL, c);
+	if (!task_capable_in(t, to ? to->owner : NULL, CAP_SYS_ADMIN) ||
+		!task_capable_in(t, own, CAP_SYS_ADMIN))
 		return -EPERM;
-	if (!e->set)
-		e->set = set_copy(e->t->ns);
-	if (!e->set)
-		return -ENOMEM;
-	set_put(e->set, kind, ns_ref(to));
-	return 0;
-}
-
-static int entry_end(struct entry *e, int r)
-{
-	if (r == 0) {
-		put_in_place(e->t, e->cred, e->set);
-		return 0;
+	if (kind == NS_MNT) {
+		r = enter_mnt(t, (struct mnt_ns *)to, c);
+		if (r < 0)
+			return r;
 	}
-	cred_unref(e->cred);
-	ns_set_unref(e->set);
-	return r;
+	if (!c->set)
+		c->set = set_copy(t->ns);
+	if (!c->set)
+		return -ENOMEM;
+	set_put(c->set, kind, ns_ref(to));
+	return 0;
 }
 
 int ns_enter(struct task *t, enum ns_kind kind, struct ns *to)
 {
-	struct entry e = { .t = t };
+	struct change c = { 0 };
 
-	return entry_end(&e, enter_one(&e, kind, to));
+	return change_end(t, &c, enter_one(t, kind, to, &c));
 }
 
 int ns_enter_all(struct task *t, const struct task *of, uint64_t flags)
@@ -364,11 +386,11 @@ int ns_enter_all(struct task *t, const struct task *of, uint64_t flags)
 	/* The user namespace first: it says what may be done with the others. */
 	static const enum ns_kind order[] = { NS_USER, NS_MNT, NS_UTS, NS_IPC, NS_PID, NS_CGROUP,
 		NS_NET, NS_TIME };
-	struct entry e = { .t = t };
+	struct change c = { 0 };
 	int r = 0;
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]) && r == 0; i++)
 		if (flags & kinds[order[i]].flag)
-			r = enter_one(&e, order[i], ns_of(of, order[i]));
-	return entry_end(&e, r);
+			r = enter_one(t, order[i], ns_of(of, order[i]), &c);
+	return change_end(t, &c, r);
 }

@@ -83,6 +83,11 @@ int nsfs_init(struct kernel *k);
 void nsfs_done(struct kernel *k);
 /* The place of a namespace, with references: what /proc/PID/ns/uts leads to. */
 int nsfs_path(struct kernel *k, enum ns_kind kind, struct ns *n, struct path *ret);
+/* Is it the file of a mount namespace, and made no later than @t's? Mounted there it would hold
+ * itself.
+ */
+bool nsfs_is_loop(const struct task *t, const struct inode *i);
+bool nsfs_is_mnt(const struct inode *i);
 /* Of an open file: false: it is none. */
 bool nsfs_file(const struct file *f, enum ns_kind *ret_kind, struct ns **ret);
 

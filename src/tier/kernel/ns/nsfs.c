@@ -115,14 +115,19 @@ int nsfs_init(struct kernel *k)
 		i->ino = 1;
 	if (sb)
 		sb->root = i ? dentry_create_root(sb, i) : NULL;
-	if (!sb || !sb->root || !m) {
+	if (m)
+		m->source = strdup(ns_super.name);
+	if (!sb || !sb->root || !m || !m->source) {
 		if (!sb || !sb->root)
 			inode_unref(i);
 		super_unref(sb);
+		free(m ? m->source : NULL);
 		free(m);
 		return -ENOMEM;
 	}
-	*m = (struct mount){ .refs = 1, .sb = sb, .root = dentry_ref(sb->root) };
+	m->refs = 1;
+	m->sb = sb;
+	m->root = dentry_ref(sb->root);
 	k->vfs->nsfs = m;
 	return 0;
 }
@@ -135,6 +140,7 @@ void nsfs_done(struct kernel *k)
 		return;
 	dentry_unref(m->root);
 	super_unref(m->sb);
+	free(m->source);
 	free(m);
 	k->vfs->nsfs = NULL;
 }
@@ -159,6 +165,18 @@ int nsfs_path(struct kernel *k, enum ns_kind kind, struct ns *n, struct path *re
 	}
 	*ret = (struct path){ mount_ref(m), d };
 	return 0;
+}
+
+bool nsfs_is_mnt(const struct inode *i)
+{
+	return i->ops == &ns_ops && node(i)->kind == NS_MNT;
+}
+
+bool nsfs_is_loop(const struct task *t, const struct inode *i)
+{
+	const struct ns *own = ns_of(t, NS_MNT), *n = nsfs_is_mnt(i) ? node(i)->ns : NULL;
+
+	return nsfs_is_mnt(i) && (!n || (own && n->number <= own->number));
 }
 
 bool nsfs_file(const struct file *f, enum ns_kind *ret_kind, struct ns **ret)

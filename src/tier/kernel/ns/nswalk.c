@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/walk.h"
 
@@ -72,6 +73,7 @@ static size_t size_of(uint32_t kind)
 {
 	return kind == NS_USER  ? sizeof(struct user_ns)
 	       : kind == NS_UTS ? sizeof(struct uts_ns)
+	       : kind == NS_MNT ? sizeof(struct mnt_ns)
 				: sizeof(struct ns);
 }
 

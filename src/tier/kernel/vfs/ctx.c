@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/vfs/vfs.h"
 
 struct fs_ctx *fs_ctx_copy(struct fs_ctx *from)
@@ -40,7 +41,7 @@ void fs_ctx_unref(struct fs_ctx *fs)
 
 bool vfs_at_top(const struct task *t)
 {
-	const struct mount *top = t->k->root_mount;
+	const struct mount *top = mnt_root(t);
 
 	return t->fs->root.mnt == top && t->fs->root.dentry == top->root;
 }

@@ -415,6 +415,8 @@ static void some_namespaces(void)
 	must(fake_call(apart, SYS_getuid) == 7);
 	must(fake_call(apart, SYS_sethostname, text("apart"), 5) == 0);
 	must(fake_call(apart, SYS_shmget, 0x5150, 4096, IPC_CREAT | 0600) >= 0);
+	must(fake_call(apart, SYS_unshare, CLONE_NEWNS | CLONE_NEWCGROUP) == 0);
+	must(fake_call(apart, SYS_mount, text("x"), text("/tmp"), text("tmpfs"), 0, 0) == 0);
 }
 
 void busy_make(struct busy *all, struct fake *fake)

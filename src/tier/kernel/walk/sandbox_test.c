@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -363,7 +364,12 @@ static void namespaces_are_there(struct kernel *k)
 	assert_int_equal(fake_call(me, SYS_shmget, 0x5150, 4096, 0600), -ENOENT);
 	assert_false(task_capable_in(apart, NULL, 21));
 	assert_true(task_capable_own(apart, 21));
-	assert_int_equal(k->namespace_count, 4);
+	assert_int_equal(k->namespace_count, 6);
+	assert_true(apart->fs->root.mnt != me->fs->root.mnt);
+	assert_int_equal(fake_call(apart, SYS_access, text("/tmp/file"), 0), -ENOENT);
+	assert_int_equal(fake_call(apart, SYS_umount2, text("/proc"), MNT_DETACH), -EINVAL);
+	assert_int_equal(fake_call(apart, SYS_umount2, text("/tmp"), 0), 0);
+	assert_int_equal(fake_call(apart, SYS_access, text("/tmp/file"), 0), 0);
 }
 
 static void comes_back_the_same(void **state)
