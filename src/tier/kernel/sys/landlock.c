@@ -199,7 +199,7 @@ SYSCALL2(landlock_restrict_self, int, fd, unsigned, flags)
 	struct cred *c;
 	long r;
 
-	if (!task->no_new_privs && !task_capable(task, CAP_SYS_ADMIN))
+	if (!task->no_new_privs && !task_capable_own(task, CAP_SYS_ADMIN))
 		return -EPERM;
 	if (flags)
 		return -EINVAL;
