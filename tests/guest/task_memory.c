@@ -469,3 +469,33 @@ CASE(pages_on_nodes)
 	say("unknown flags", syscall(SYS_move_pages, 0, 1L, pages, nodes, status, 1 << 9));
 	say("nobody", syscall(SYS_move_pages, -1, 1L, pages, nodes, status, 2));
 }
+
+static int lines_of(const char *from, const char *to)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long a, b;
+	char line[4400];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += sscanf(line, "%lx-%lx", &a, &b) == 2 && a >= (unsigned long)from &&
+		     b <= (unsigned long)to;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+CASE(policies_part_mappings)
+{
+	char *all = mmap(NULL, 6 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *m = all + 4096, *end = m + 4 * 4096;
+
+	need("rights", mprotect(m, 4 * 4096, PROT_READ | PROT_WRITE));
+	say_n("lines", lines_of(m, end));
+	say("bind", syscall(SYS_mbind, m + 4096, 8192, 2, MASK(1), 0));
+	say_n("lines", lines_of(m, end));
+	say("bind", syscall(SYS_mbind, m, 4096, 2, MASK(1), 0));
+	say_n("lines", lines_of(m, end));
+	say("back", syscall(SYS_mbind, m, 4 * 4096, 0, NULL, 0, 0));
+	say_n("lines", lines_of(m, end));
+}

@@ -24,6 +24,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/shim/shim.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/ops.h"
@@ -211,6 +212,19 @@ static void show_line(struct task *t, const struct line *l, struct named *was, s
 	buf_add_str(out, "\n");
 }
 
+/* What differs in its policy is a mapping of its own. */
+static void show_parts(struct task *t, struct line l, struct named *was, struct buf *out)
+{
+	const uint64_t end = l.to;
+
+	while (l.from < end) {
+		l.to = policy_edge(t->mm, l.from, end);
+		show_line(t, &l, was, out);
+		l.offset += l.to - l.from;
+		l.from = l.to;
+	}
+}
+
 void proc_host_maps(struct task *t, struct buf *out)
 {
 	char *text = read_host(t, "maps", MAPS_MAX), *save = NULL;
@@ -223,7 +237,7 @@ void proc_host_maps(struct task *t, struct buf *out)
 		struct line l;
 
 		if (parse(s, &l) && !is_ours(&l) && !str_eq(l.name, "[vsyscall]"))
-			show_line(t, &l, &was, out);
+			show_parts(t, l, &was, out);
 	}
 done:
 	free(text);

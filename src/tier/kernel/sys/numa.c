@@ -13,6 +13,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fs/proc.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/pidfd.h"
 
@@ -178,14 +179,30 @@ SYSCALL6(mbind, uint64_t, start, uint64_t, len, uint32_t, mode, gva_t, mask, uin
 	return is_mapped(task, start, end) ? remember(task->mm, start, end, &p) : -EFAULT;
 }
 
-static struct mempolicy policy_at(const struct task *t, uint64_t addr)
+/* What mbind() said about it; a task's own policy is another question. */
+static struct mempolicy policy_at(const struct mm *mm, uint64_t addr)
 {
-	const struct mm_policies *p = t->mm->policies;
+	const struct mm_policies *p = mm->policies;
 
 	for (uint32_t i = p ? p->count : 0; i > 0; i--)
 		if (addr >= p->at[i - 1].from && addr < p->at[i - 1].to)
 			return p->at[i - 1].policy;
-	return t->policy;
+	return (struct mempolicy){ 0 };
+}
+
+uint64_t policy_edge(const struct mm *mm, uint64_t from, uint64_t to)
+{
+	const struct mm_policies *p = mm->policies;
+	struct mempolicy first = policy_at(mm, from);
+
+	for (uint32_t i = 0; p && i < 2 * p->count; i++) {
+		uint64_t at = i % 2 ? p->at[i / 2].to : p->at[i / 2].from;
+		struct mempolicy next = policy_at(mm, at);
+
+		if (at > from && at < to && (next.mode != first.mode || next.node != first.node))
+			to = at;
+	}
+	return to;
 }
 
 /* Which policy, or node, and which nodes; -errno. */
@@ -204,7 +221,7 @@ static long look(struct task *t, uint64_t addr, uint64_t flags, uint32_t *mode, 
 	if (flags & MPOL_F_ADDR) {
 		if (!is_mapped(t, page, page + 1))
 			return -EFAULT;
-		p = policy_at(t, addr);
+		p = policy_at(t->mm, addr);
 	} else if (addr) {
 		return -EINVAL;
 	}
