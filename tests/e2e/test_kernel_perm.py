@@ -85,6 +85,23 @@ def test_as_in_a_container_of_an_ordinary_user(user_box, place, kind):
     assert differences(user_box, place, kind, [(USER_ID, USER_ID)]) == []
 
 
+
+def test_mounts_lie_in_each_other_and_on_their_like(user_box, place):
+    """Also in a writable folder of the host, whose names the kernel process does not keep."""
+    for name in ("low", "high"):
+        (place / name).mkdir()
+        (place / name / "file").write_text(name + "\n")
+    for path in (place / "low", place / "low" / "file"):
+        os.chown(path, USER_ID, USER_ID)
+    mounts = ("--mount", f"{place}/low:/a/b:rw", "--mount", f"{place}/high:/a/b/x", "--mount", f"{place}/high/file:/a/b/y")
+    script = "cd /a/b/x && pwd && cat file ../file /a/b/y && cd .. && ls && ls x; rmdir x 2>&1 | grep -c busy; touch x/new"
+    done = Ward.__call__(user_box, "run", "--tier", "kernel", "-q", *mounts, "--", "sh", "-c", script)
+    assert (done.stdout, done.returncode) == ("/a/b/x\nhigh\nlow\nhigh\nfile\nx\ny\nfile\n1\n", 1), done
+    for spec in (f"{place}/low:/etc/passwd", f"{place}/low/file:/etc", f"{place}/low:/usr/no-such-folder"):
+        done = Ward.__call__(user_box, "run", "--tier", "kernel", "-q", "--mount", spec, "--", "true")
+        assert done.returncode == 125 and f"step 'mounts': --mount {spec}: " in done.stderr, done
+
+
 # What the kernel process has a capability for, and what not, should it ever be somebody else's.
 
 OUTSIDE = {"a path upwards": "No such file or directory", "above is where it was": "ok", "a file by its number": "Operation not permitted",

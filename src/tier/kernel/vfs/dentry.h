@@ -43,7 +43,12 @@ struct dentry {
 	char *name; /* NUL-terminated; changed by rename only */
 };
 
-enum { SB_NO_CACHE = 1, SB_READ_ONLY = 2, SB_NO_XATTR = 4 };
+enum {
+	SB_NO_CACHE = 1, /* names are looked up anew each time */
+	SB_READ_ONLY = 2,
+	SB_NO_XATTR = 4,
+	SB_MOUNTED_ON = 8, /* has no names to remember, and something lies on one of them */
+};
 
 struct super_ops {
 	const char *name; /* "tmpfs", "overlay", "proc", ...: as /proc/mounts shows it */
