@@ -320,7 +320,7 @@ static int fill_from_template(struct launch *l, struct err *e)
 			"no command: give one after '--' (this template has none of its own)");
 	if (!p->workdir) {
 		p->workdir = l->tmpl.workdir;
-		p->workdir_made = true;
+		p->workdir_made = p->workdir && !str_eq(p->workdir, "/");
 	}
 	if (!p->user)
 		p->user = l->tmpl.user;

@@ -501,7 +501,7 @@ static void judge(struct serve *s, const struct usage *usage, int status, struct
 
 	box_trail(s->box, &child);
 	end_judge(s->seen, usage, &child, status, &s->limits, ret);
-	if (child.failed)
+	if (child.failed && !trail_ran(&child))
 		return;
 	if (!s->stop_text[0]) {
 		/* It was ready, and ended by itself: not while it was being set up. */

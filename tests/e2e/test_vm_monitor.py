@@ -139,7 +139,6 @@ def test_the_monitor_sees_nothing(monitor):
         assert os.readlink(f"/proc/{monitor}/ns/{name}") != os.readlink(f"/proc/self/ns/{name}"), name
     assert os.listdir(f"/proc/{monitor}/root") == []
     assert open(f"/proc/{monitor}/environ", "rb").read().strip(b"\0") == b""
-    assert open(f"/proc/{monitor}/cmdline", "rb").read().strip(b"\0") == b"ward-agent"
     assert os.readlink(f"/proc/{monitor}/cwd") == "/"
     mounts = open(f"/proc/{monitor}/mounts").read().splitlines()
     assert len(mounts) == 1 and mounts[0].split()[1] == "/" and "ro" in mounts[0].split()[3].split(",")
@@ -151,6 +150,7 @@ def test_the_monitor_sees_nothing(monitor):
 
 def test_what_the_monitor_has_mapped(monitor):
     """Nothing that can be written and executed; of files the program alone; guards around the guest's memory."""
+    assert open(f"/proc/{monitor}/cmdline", "rb").read().strip(b"\0") == b"ward-agent"
     maps = [line.split(maxsplit=5) for line in open(f"/proc/{monitor}/maps").read().splitlines()]
     assert not [m for m in maps if "w" in m[1] and "x" in m[1]]
     names = {m[5] for m in maps if len(m) > 5 and m[5].startswith("/")}
@@ -161,6 +161,24 @@ def test_what_the_monitor_has_mapped(monitor):
     before, after = spans[memory[0] - 1], spans[memory[0] + 1]
     assert before[2].startswith("---") and before[1] == spans[memory[0]][0]
     assert after[2].startswith("---") and after[0] == spans[memory[0]][1]
+
+
+def test_a_kernel_is_tried_behind_the_same_walls(ward, state, leaks):
+    guest(state, RUNS_ON)
+    process = ward.start("kernel", "use", state / "kernels" / "default" / "kernel", stderr=subprocess.PIPE, text=True)
+    pid = child_in_jail(process)
+    try:
+        assert pid, "no machine came up"
+        test_the_monitor_may_nothing(pid)
+        test_the_monitor_sees_nothing(pid)
+        names = [os.readlink(f"/proc/{pid}/fd/{n}") for n in os.listdir(f"/proc/{pid}/fd")]
+        assert sum(name.startswith("pipe:") for name in names) == 1, names  # its answer
+        assert not [name for name in names if not name.startswith(("pipe:", "anon_inode:"))], names
+        assert "anon_inode:kvm-vm" in names
+    finally:
+        os.kill(pid or process.pid, signal.SIGKILL)
+        said = process.communicate(timeout=60)[1]
+    assert process.returncode == 125 and "the trial machine crashed" in said
 
 
 def test_a_guest_that_hangs_is_ended(ward, state, tmp_path, leaks):

@@ -133,6 +133,12 @@ unsigned filter_make(enum filter_thread who, struct sock_filter ret[FILTER_CODE_
 /* Host calls that any of the threads may make. */
 unsigned filter_calls(void);
 
+/* jail.c: the walls around the calling process, for good; it is user @id of the host from then on
+ * (0: the same as before). */
+int vmjail_enter(struct trail *trail, uint32_t id, struct err *e);
+/* Closes all but stdio and @fds, of which some may be -1; sorts them. */
+int vmjail_keep_only(int *fds, unsigned count, struct err *e);
+
 /* steer.c: ward's hand on the monitor and the agent. */
 int steer_pause(struct vmbox *v, void (*meanwhile)(void *arg), void *arg, struct err *e);
 int steer_resume(struct vmbox *v, struct err *e);
