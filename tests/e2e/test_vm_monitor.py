@@ -181,6 +181,20 @@ def test_a_kernel_is_tried_behind_the_same_walls(ward, state, leaks):
     assert process.returncode == 125 and "the trial machine crashed" in said
 
 
+def test_a_host_on_which_no_kernel_came_up(ward, state, tmp_path, leaks):
+    """Policy, doctor and run say what the trial had said; one that is taken untried is another matter."""
+    guest(tmp_path, SAYS_HI)
+    kernel = tmp_path / "kernels" / "default" / "kernel"
+    done = ward("kernel", "use", kernel)
+    assert done.returncode == 125 and "last words: hi" in done.stderr
+    done = ward(*vm(tmp_path), "--", "true")
+    assert done.returncode == 125 and "no guest kernel came up on this host" in done.stderr and "last words: hi" in done.stderr
+    tiers = {t["name"]: t for t in json.loads(ward("doctor", "--json").stdout)["tiers"]}
+    assert not tiers["vm"]["available"] and "last words: hi" in tiers["vm"]["missing"]
+    assert ward("kernel", "use", "--untested", kernel).returncode == 0
+    assert "console: hi" in ward(*vm(tmp_path / "again"), "--", "true").stderr
+
+
 def test_a_guest_that_hangs_is_ended(ward, state, tmp_path, leaks):
     guest(state, RUNS_ON)
     report = tmp_path / "report"
