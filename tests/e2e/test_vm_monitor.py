@@ -28,6 +28,7 @@ pytestmark = [
 # mov dx,0x3f8; "hi" to it; mov al,0xfe; out 0x64,al (off); jmp .
 SAYS_HI = bytes([0x66, 0xBA, 0xF8, 0x03, 0xB0, ord("h"), 0xEE, 0xB0, ord("i"), 0xEE, 0xB0, 0xFE, 0xE6, 0x64, 0xEB, 0xFE])
 RUNS_ON = bytes([0xEB, 0xFE])
+MONITOR_KIB_MAX = 3 * 1024
 
 
 def guest(state, code):
@@ -161,6 +162,12 @@ def test_what_the_monitor_has_mapped(monitor):
     before, after = spans[memory[0] - 1], spans[memory[0] + 1]
     assert before[2].startswith("---") and before[1] == spans[memory[0]][0]
     assert after[2].startswith("---") and after[0] == spans[memory[0]][1]
+    # And what it takes beside the guest's memory is little.
+    pss, name = {}, None
+    for line in open(f"/proc/{monitor}/smaps"):
+        name = line.split()[0] if "-" in line.split()[0] else name
+        pss[name] = int(line.split()[1]) if line.startswith("Pss:") else pss.get(name, 0)
+    assert sum(kib for name, kib in pss.items() if name != maps[memory[0]][0]) <= MONITOR_KIB_MAX, pss
 
 
 def test_a_kernel_is_tried_behind_the_same_walls(ward, state, leaks):
