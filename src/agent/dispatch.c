@@ -62,6 +62,7 @@ int request_shutdown(struct agent *a, const struct request *q, struct err *e)
 	uint64_t grace_ms = values_num(q->v, TAG_GRACE_MS, 0);
 
 	(void)e;
+	standby_drop(a); /* it heeds no SIGTERM */
 	if (grace_ms)
 		kill_all(a, SIGTERM);
 	a->closing = true;

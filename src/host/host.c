@@ -594,6 +594,12 @@ int host_fchmod(int fd, mode_t mode)
 	return (int)result(fchmod(fd, mode));
 }
 
+int host_fchmodat(int dir, const char *name, mode_t mode)
+{
+	GATE("fchmodat");
+	return (int)result(fchmodat(dir, name, mode, 0));
+}
+
 int host_chmod(const char *path, mode_t mode)
 {
 	GATE("chmod");

@@ -109,6 +109,7 @@ int host_fstat(int fd, struct stat *ret);
 int host_fstatat(int dir, const char *path, struct stat *ret, int flags);
 int host_fchmod(int fd, mode_t mode);
 int host_chmod(const char *path, mode_t mode);
+int host_fchmodat(int dir, const char *name, mode_t mode);
 /* Entries as the kernel lays them out (struct host_dirent, d_reclen apart); 0 at the end. */
 struct host_dirent {
 	uint64_t d_ino;

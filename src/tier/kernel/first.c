@@ -4,7 +4,8 @@
  *
  * Owns:  struct kernel, from here to the end of the sandbox.
  * Rules: every step that fails ends it, with the trail saying which. When it is done there is no
- * path of the host in sight, no capability, no network, and only the calls of jail.c.
+ * path of the host in sight, no capability over the host, no network, and only the calls of
+ * jail.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/capability.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -23,6 +25,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "jail/caps.h"
 #include "tier/kernel/box.h"
 #include "tier/kernel/jail.h"
 #include "tier/kernel/kernel.h"
@@ -41,6 +44,8 @@
 #else
 #define AGENT_PROGRAM "/proc/self/exe"
 #endif
+
+#define CAP_BIT(cap) (1ULL << (cap))
 
 enum { AGENT_FD = 3, CHANNEL_FD = 3 };
 
@@ -207,17 +212,34 @@ static int set_limits(const struct kbox *b, struct err *e)
 	return 0;
 }
 
-static int drop_caps(struct err *e)
+/*
+ * Files whose owner is a guest's user are not the kernel process's own, and whoever may read them
+ * inside is for vfs/perm.c to say. A capability of its user namespace counts for those files alone
+ * whose owner and group that namespace has: through an id-mapped view the template's and mounts',
+ * never the host's own (adr/0016). The zygote gives it up before there is a guest.
+ */
+static uint64_t file_caps(const struct plan *plan)
 {
+	uint64_t caps = CAP_BIT(CAP_DAC_READ_SEARCH);
+
+	for (unsigned i = 0; i < plan->mount_count; i++)
+		if (plan->mounts[i].mode == MOUNT_RW)
+			caps |= CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) |
+				CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_CHOWN);
+	return caps;
+}
+
+static int drop_caps(const struct plan *plan, struct err *e)
+{
+	uint64_t caps = file_caps(plan);
 	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 
-	for (unsigned cap = 0; r == 0 && cap < 64; cap++) {
-		r = host_prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
-		if (r == -EINVAL && cap > 30)
-			break;
-	}
-	if (r == 0 || r == -EINVAL)
-		r = host_capset(0, 0, 0);
+	if (r < 0)
+		return err_set(e, -r, "giving up new privileges");
+	r = jail_bound(0, e);
+	if (r < 0)
+		return r;
+	r = host_capset(caps, caps, 0);
 	/* Guests are forked from here: they must be ours to read, which a change of ids undid. */
 	if (r == 0)
 		r = host_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -251,6 +273,7 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 		binds[n] = (struct vfs_bind){ .fd = b->mounts[i],
 			.dst = plan->mounts[i].dst,
 			.read_only = plan->mounts[i].mode == MOUNT_RO,
+			.ids = b->rooted,
 			.overlay = plan->mounts[i].mode == MOUNT_OVERLAY };
 	setup.bind_count = n;
 	k->store = b->upper;
@@ -355,7 +378,7 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_CAPS);
-	r = drop_caps(e);
+	r = drop_caps(b->box.plan, e);
 	if (r < 0)
 		return r;
 	k->report = b->report;

@@ -80,6 +80,7 @@ static const uint16_t calls[] = {
 	SYS_tgkill,
 	SYS_openat,
 	SYS_mkdirat,
+	SYS_fchownat,
 	SYS_newfstatat,
 	SYS_unlinkat,
 	SYS_renameat,

@@ -1,22 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier/kernel/shim/later.c - calls that are made later: what the stubs of shim.c say in C.
+ * tier/kernel/shim/later.c - calls that are made later: what the stubs say in C.
  *
  * Owns:  nothing.
- * Rules: as in shim.c. This part has a stack and registers of its own, and whatever interrupts it
+ * Rules: as in inside.h. This part has a stack and registers of its own, and whatever interrupts it
  *        makes it begin again: it lays out what is to be made, and the stub adds that to the log
  *        when everything is the guest's again. What it knows and will no longer be so it forgets
  *        before.
  */
-#include <stddef.h>
-#include <stdint.h>
-
-#include "tier/kernel/shim/shim.h"
-
-void *memcpy(void *d, const void *s, size_t n); /* shim.c's */
+#include "tier/kernel/shim/inside.h"
 
 enum { NO_ANSWER = -8192, F_SETLK_ = 6, F_SETLKW_ = 7, F_UNLCK_ = 2 };
-long place_prepare(uint32_t kind);
 
 static struct place_log *log_of(void)
 {
@@ -143,4 +137,30 @@ long place_prepare(uint32_t kind)
 	default:
 		return NO_ANSWER;
 	}
+}
+
+void begin_again(struct ucontext *uc)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+	const struct place_site *site =
+		(const struct place_site *)(PLACE_SITES_AT + (s->site & 0x7e0));
+	uint64_t flags = (s->flags >> 8 & 0xd5) | (s->flags & 1) << 11;
+
+	uc->m.rdi = s->rdi;
+	uc->m.rsi = s->rsi;
+	uc->m.rdx = s->rdx;
+	uc->m.rsp = s->rsp;
+	uc->m.rbx = s->rbx;
+	uc->m.rbp = s->rbp;
+	uc->m.r8 = s->r8;
+	uc->m.r9 = s->r9;
+	uc->m.r10 = s->r10;
+	uc->m.r12 = s->r12;
+	uc->m.r13 = s->r13;
+	uc->m.r14 = s->r14;
+	uc->m.r15 = s->r15;
+	uc->m.eflags = (uc->m.eflags & ~0x8d5UL) | flags;
+	uc->m.rax = site->nr;
+	uc->m.rip = site->ret - 2;
+	s->busy = 0;
 }

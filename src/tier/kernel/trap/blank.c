@@ -149,8 +149,9 @@ static void zygote_main(struct kernel *k, int sock)
 	memset(&prog, 0, sizeof(prog));
 	prog.len = (unsigned short)place_shim();
 	prog.at = FILTER_AT;
-	if (!prog.len || set_actions(head) < 0 || sigaltstack(&alt, NULL) < 0 ||
-		(sock != 3 && dup2(sock, 3) != 3))
+	/* What the kernel process may read is nothing for a guest. */
+	if (!prog.len || host_capset(0, 0, 0) < 0 || set_actions(head) < 0 ||
+		sigaltstack(&alt, NULL) < 0 || (sock != 3 && dup2(sock, 3) != 3))
 		_exit(102);
 	/* When memory runs out, a guest goes, not the kernel process. */
 	if (k->host_proc >= 0)

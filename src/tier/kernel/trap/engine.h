@@ -18,7 +18,7 @@
  */
 enum { PIDFD_INFO_BYTES = 80 /* struct pidfd_info, with room for what is newer */ };
 #define PROCMAP_QUERY_ _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 104) /* since Linux 6.11 */
-enum { BLANKS_READY = 2, REFILL_MS = 20, WORKERS_IDLE_MAX = 4, OUT_MAX = 64, HOST_HASH = 1024 };
+enum { BLANKS_READY = 2, REFILL_MS = 200, WORKERS_IDLE_MAX = 4, OUT_MAX = 64, HOST_HASH = 1024 };
 
 /* A listener, with a thread that reads it. Everybody who was forked without exec shares one. */
 struct trap {

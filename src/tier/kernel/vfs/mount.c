@@ -173,7 +173,7 @@ static int mount_bind(struct builder *b, struct vfs_bind *bind, uint32_t id_base
 	if (bind->read_only || bind->overlay)
 		sb = tree_create(k, &tree_overlay, &bind->fd, 1, id_base, 0755);
 	else
-		sb = hostdir_create(k, bind->fd, id_base);
+		sb = hostdir_create(k, bind->fd, id_base, bind->ids);
 	bind->fd = -1;
 	if (sb && bind->host_owned)
 		tree_nobody_is_root(sb);

@@ -73,6 +73,7 @@ struct vfs_setup {
 		int fd;          /* host directory, or a readable file; taken */
 		const char *dst; /* absolute guest path */
 		bool read_only, overlay;
+		bool ids;        /* writable: files can be given to other ids of the guest's */
 		bool host_owned; /* not seen through the id map: nobody's is the host's root's */
 	} * binds;
 	unsigned bind_count;
