@@ -130,8 +130,8 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 		shown(c, ID_GID, cr->fsgid));
 	buf_add_fmt(out, "FDSize:\t%u\nGroups:\t", t->files ? t->files->cap : 0);
 	for (unsigned i = 0; i < cr->group_count; i++)
-		buf_add_fmt(out, "%u ", shown(c, ID_GID, cr->groups[i]));
-	buf_add_fmt(out, "\nNStgid:\t%d\nNSpid:\t%d\nNSpgid:\t%d\nNSsid:\t%d\n", t->proc->pid,
+		buf_add_fmt(out, "%s%u", i ? " " : "", shown(c, ID_GID, cr->groups[i]));
+	buf_add_fmt(out, " \nNStgid:\t%d\nNSpid:\t%d\nNSpgid:\t%d\nNSsid:\t%d\n", t->proc->pid,
 		t->tid, t->proc->pgrp ? t->proc->pgrp->id : 0,
 		t->proc->pgrp && t->proc->pgrp->session ? t->proc->pgrp->session->id : 0);
 	if (s != 'Z')

@@ -82,6 +82,12 @@ static int mount_on(struct builder *b, struct super *sb, const char *path, unsig
 		super_unref(sb);
 		return r;
 	}
+	/* A folder on a folder, a file on a file. */
+	if (S_ISDIR(sb->root->inode->mode) != S_ISDIR(at.dentry->inode->mode)) {
+		path_unref(at);
+		super_unref(sb);
+		return -EINVAL;
+	}
 	m = mount_create(b->task.k, sb, &at, flags, source);
 	path_unref(at);
 	if (!m)
@@ -249,7 +255,8 @@ static int build(struct kernel *k, struct vfs_setup *setup, struct err *e)
 	for (unsigned i = 0; i < setup->bind_count; i++) {
 		r = mount_bind(&b, &setup->binds[i], setup->id_base);
 		if (r < 0)
-			return err_set(e, -r, "mounting %s", setup->binds[i].dst);
+			return err_set(e, -r, "--mount %s:%s: attaching it", setup->binds[i].src,
+				setup->binds[i].dst);
 	}
 	return 0;
 }

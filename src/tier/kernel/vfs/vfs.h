@@ -71,6 +71,7 @@ struct vfs_setup {
 	unsigned layer_count;
 	struct vfs_bind {
 		int fd;          /* host directory, or a readable file; taken */
+		const char *src; /* what to call it when it fails */
 		const char *dst; /* absolute guest path */
 		bool read_only, overlay;
 		bool ids;        /* writable: files can be given to other ids of the guest's */
