@@ -24,7 +24,7 @@
 enum { CREATE_VERSION = 1, RULE_PATH = 1, RULE_PORT = 2, PAGE = 4096 };
 
 struct ruleset {
-	struct landlock what; /* fs, net, scoped and count of it */
+	struct landlock_rights what;
 	uint32_t cap;
 	struct landlock_rule *rules;
 };

@@ -41,7 +41,7 @@ static const struct landlock_rule *find(const struct landlock *d, const struct l
 	return bsearch(like, d->rules, d->count, sizeof(d->rules[0]), order);
 }
 
-int landlock_add(struct kernel *k, struct landlock *below, const struct landlock *what,
+int landlock_add(struct kernel *k, struct landlock *below, const struct landlock_rights *what,
 	const struct landlock_rule *rules, struct landlock **ret)
 {
 	uint32_t depth = below ? below->depth + 1 : 0;

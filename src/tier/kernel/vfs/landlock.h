@@ -46,19 +46,23 @@ struct landlock_rule {
 	uint32_t port, allowed;
 };
 
+/* What a ruleset handles, and how many rules it has. */
+struct landlock_rights {
+	uint32_t fs, net, scoped, count;
+};
+
 /* The newest layer of a domain. */
 struct landlock {
 	unsigned refs, depth;
 	struct kernel *k;
 	struct landlock *below; /* reference; NULL: the oldest */
-	uint32_t fs, net, scoped;
-	uint32_t count;
+	uint32_t fs, net, scoped, count;
 	struct landlock_rule rules[]; /* in order, to be searched */
 };
 
 /* A layer on top of @below (NULL: none; a reference is taken) with copies of the rules; its one
  * reference. -E2BIG: too many layers, or rules in the sandbox. */
-int landlock_add(struct kernel *k, struct landlock *below, const struct landlock *what,
+int landlock_add(struct kernel *k, struct landlock *below, const struct landlock_rights *what,
 	const struct landlock_rule *rules, struct landlock **ret);
 struct landlock *landlock_ref(struct landlock *d); /* NULL stays NULL */
 void landlock_unref(struct landlock *d);
