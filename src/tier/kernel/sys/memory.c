@@ -20,6 +20,7 @@
 #include "host/host.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/mm/lock.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
@@ -377,7 +378,7 @@ SYSCALL6(mbind, uint64_t, start, uint64_t, len, uint64_t, mode, gva_t, mask, uin
 static long vm_copy(struct task *t, int pid, gva_t local, uint64_t local_count, gva_t remote,
 	uint64_t remote_count, bool out)
 {
-	struct task *to = task_find(t->k, pid);
+	struct task *to = task_at(t, pid);
 	struct uio mine, theirs;
 	char buf[4096];
 	long done = 0, bad = 0;
