@@ -213,8 +213,10 @@ static void wait_for_more(struct agent *a, const sigset_t *mask, bool busy)
 		t = (struct timespec){ (time_t)(left / 1000000000u), (long)(left % 1000000000u) };
 		timeout = &t;
 	}
-	if (a->stays && !busy)
+	if (a->stays && !busy) {
 		spare_make(a);
+		standby_make(a);
+	}
 	set_polls(a);
 	a->polls[a->poll_count] =
 		(struct pollfd){ .fd = a->keeper ? a->keeper->link : -1, .events = POLLIN };
@@ -291,6 +293,7 @@ int agent_run(const struct agent_config *config)
 	a->channel = config->channel;
 	a->not_init = config->not_init;
 	a->keeper = config->keeper;
+	a->standby.wanted = a->untouched = config->standby;
 	spare_init(&a->spare);
 	a->limits = config->limits;
 	a->limits_arg = config->arg;

@@ -62,11 +62,18 @@ int request_shutdown(struct agent *a, const struct request *q, struct err *e)
 	uint64_t grace_ms = values_num(q->v, TAG_GRACE_MS, 0);
 
 	(void)e;
+	standby_drop(a); /* it heeds no SIGTERM */
 	if (grace_ms)
 		kill_all(a, SIGTERM);
 	a->closing = true;
 	a->closing_ns = clock_ns() + grace_ms * 1000000u;
 	return 0;
+}
+
+static bool changes_files(uint16_t type)
+{
+	return type == PROTO_WRITE || type == PROTO_MKDIR || type == PROTO_REMOVE ||
+	       type == PROTO_RENAME;
 }
 
 /* Reads the fields and calls; every failure ends in @e. */
@@ -93,6 +100,7 @@ static int call(struct agent *a, const struct row *row, const struct frame *f, s
 	if (values_num(&v, TAG_WINDOW, 1) - 1 >= FLOW_CREDIT_MAX)
 		return err_say(e, EINVAL, "a window is 1 to %d bytes", FLOW_CREDIT_MAX);
 	q.v = &v;
+	a->untouched &= !changes_files(f->type);
 	return row->fn(a, &q, e);
 }
 

@@ -32,6 +32,8 @@ static bool is_ours(struct agent *a, struct procfs *fs, pid_t pid)
 {
 	struct procfs_stat st;
 
+	if (pid == a->standby.pid)
+		return false; /* nobody's yet */
 	if (!a->not_init || pid == a->pid)
 		return true;
 	for (unsigned i = 0; i < ANCESTORS_MAX && procfs_stat(fs, pid, &st) == 0 && st.ppid > 0;

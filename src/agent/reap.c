@@ -30,6 +30,7 @@ void reap(struct agent *a)
 			a->childless = true;
 		if (pid <= 0)
 			return;
+		standby_ended(a, pid);
 		process_exited(a, pid, status, &used);
 	}
 }

@@ -27,7 +27,8 @@ static void be_agent(int fd)
 	if (rig_as_init && (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 				   mount("proc", "/proc", "proc", 0, NULL) < 0))
 		_exit(99);
-	_exit(agent_run(&(struct agent_config){ .channel = fd, .not_init = !rig_as_init }));
+	_exit(agent_run(&(struct agent_config){
+		.channel = fd, .not_init = !rig_as_init, .standby = rig_as_init }));
 }
 
 void rig_start(struct rig *r)

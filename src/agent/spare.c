@@ -52,7 +52,7 @@ void spare_make(struct agent *a)
 {
 	struct spare *sp = &a->spare;
 
-	if (sp->null >= 0 || stream_count(a, STREAM_PROCESS))
+	if (sp->null >= 0 || a->standby.pid || stream_count(a, STREAM_PROCESS))
 		return;
 	for (unsigned i = 0; i < ARRAY_LEN(sp->pipes); i++)
 		if (sp->pipes[i][0] < 0 && pipe2(sp->pipes[i], O_CLOEXEC) < 0)

@@ -55,10 +55,25 @@ static int place_fds(const int fds[3])
 	return syscall(SYS_close_range, 3, ~0U, 0) < 0 ? -errno : 0;
 }
 
+/* Nothing that become() would change. */
+static bool is_already(const struct identity *who)
+{
+	uid_t uid[3];
+	gid_t gid[3];
+
+	return !who->group_count && getgroups(0, NULL) == 0 &&
+	       getresuid(&uid[0], &uid[1], &uid[2]) == 0 &&
+	       getresgid(&gid[0], &gid[1], &gid[2]) == 0 && uid[0] == who->uid &&
+	       uid[1] == who->uid && uid[2] == who->uid && gid[0] == who->gid &&
+	       gid[1] == who->gid && gid[2] == who->gid;
+}
+
 static int become(const struct identity *who)
 {
 	bool same = who->uid == geteuid() && who->gid == getegid() && !who->group_count;
 
+	if (same && is_already(who))
+		return 0;
 	/* By number, for this thread alone: the C library's versions take locks. Where the user
 	 * namespace forbids setgroups, whoever stays who it is gains nothing by the failure. */
 	if (syscall(SYS_setgroups, (size_t)who->group_count, who->groups) < 0 &&
@@ -118,26 +133,53 @@ static int exec_named(const struct spawn *s)
 	return strchr(s->argv[0], '/') ? exec_file(s, s->argv[0]) : exec_search(s);
 }
 
-static int child(void *arg)
+int spawn_begin(struct spawn *s)
 {
-	struct spawn *s = arg;
-	uint64_t none = 0;
 	int r;
 
 	setsid();
 	if (s->tty && ioctl(s->fds[0], TIOCSCTTY, 0) < 0)
 		return fail(s, START_STEP_SETUP, errno);
 	r = place_fds(s->fds);
-	if (r < 0)
-		return fail(s, START_STEP_SETUP, -r);
-	r = s->who ? become(s->who) : 0;
+	return r < 0 ? fail(s, START_STEP_SETUP, -r) : 0;
+}
+
+static int enter(const struct spawn *s)
+{
+	if (!s->cwd || chdir(s->cwd) == 0)
+		return 0;
+	return s->or_root && errno != EACCES && chdir("/") == 0 ? 0 : -errno;
+}
+
+int spawn_finish(struct spawn *s)
+{
+	int r = s->who ? become(s->who) : 0;
+	uint64_t none = 0;
+
 	if (r < 0)
 		return fail(s, START_STEP_USER, -r);
-	if (s->cwd && chdir(s->cwd) < 0)
-		return fail(s, START_STEP_CWD, errno);
+	r = enter(s);
+	if (r < 0)
+		return fail(s, START_STEP_CWD, -r);
 	/* As a number, so that those which the C library keeps for itself are open too. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none));
 	return fail(s, START_STEP_EXEC, exec_named(s));
+}
+
+static int child(void *arg)
+{
+	int code = spawn_begin(arg);
+
+	return code ? code : spawn_finish(arg);
+}
+
+pid_t spawn_outcome(const struct spawn *s, pid_t pid)
+{
+	if (!s->code)
+		return pid;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return -s->code;
 }
 
 pid_t spawn(struct spawn *s, void *stack, size_t stack_size)
@@ -147,11 +189,5 @@ pid_t spawn(struct spawn *s, void *stack, size_t stack_size)
 	s->code = 0;
 	s->step = START_STEP_SETUP;
 	pid = clone(child, (char *)stack + stack_size, CLONE_VM | CLONE_VFORK | SIGCHLD, s);
-	if (pid < 0)
-		return -errno;
-	if (!s->code)
-		return pid;
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
-	return -s->code;
+	return pid < 0 ? -errno : spawn_outcome(s, pid);
 }

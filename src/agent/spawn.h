@@ -16,6 +16,7 @@ struct spawn {
 	char **env;       /* NULL-terminated */
 	const char *path; /* where to look for a name without a slash */
 	const char *cwd;  /* NULL: stay */
+	bool or_root;     /* where there is no directory @cwd: "/" */
 	const struct identity *who; /* NULL: stay */
 	int fds[3];                 /* the second and third may be -1: as the first */
 	bool tty;                   /* fds[0] becomes the controlling terminal */
@@ -30,5 +31,14 @@ struct spawn {
  * No process is left behind then.
  */
 pid_t spawn(struct spawn *s, void *stack, size_t stack_size);
+
+/*
+ * Its parts, for standby.c. In the child, which exits with what they return: the first takes fds
+ * and tty alone, and is 0 when it can go on; the second comes back only when it failed. In the
+ * parent, when the child has exec'd or ended: what spawn() returns.
+ */
+int spawn_begin(struct spawn *s);
+int spawn_finish(struct spawn *s);
+pid_t spawn_outcome(const struct spawn *s, pid_t pid);
 
 #endif

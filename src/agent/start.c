@@ -22,7 +22,7 @@
 
 enum {
 	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN |
-		      START_HOME | START_DRAIN,
+		      START_HOME | START_DRAIN | START_MAKE_CWD,
 	EXTRA_STRINGS = 8, /* the free slot, two NULLs, HOME, USER, LOGNAME */
 };
 
@@ -34,7 +34,7 @@ struct start {
 	size_t env_count;
 	const char *cwd, *user, *path;
 	uint32_t rows, cols, window;
-	bool has_home, has_user, has_logname;
+	bool has_home, has_user, has_logname, or_root;
 	char home[USER_HOME + 8], name[USER_NAME + 8], logname[USER_NAME + 8];
 };
 
@@ -151,6 +151,12 @@ static void close_all(const int *fds, unsigned count)
 			close(fds[i]);
 }
 
+static void set_out(struct stream *s, unsigned i, int fd)
+{
+	s->out[i].fd = fd;
+	s->out[i].open = true;
+}
+
 /* Our ends of three pipes into @s, the command's into @theirs. */
 static int open_pipes(struct agent *a, struct stream *s, uint16_t flags, int theirs[STDIO])
 {
@@ -174,8 +180,7 @@ static int open_pipes(struct agent *a, struct stream *s, uint16_t flags, int the
 		r = spare_pipe(a, p);
 		if (r < 0)
 			return r;
-		s->out[i].fd = p[0];
-		s->out[i].open = true;
+		set_out(s, i, p[0]);
 		theirs[1 + i] = p[1];
 	}
 	/* Without a stdin nothing is ever pending. */
@@ -192,8 +197,7 @@ static int open_pty(
 		return r;
 	s->proc.pty = true;
 	s->in_fd = p.master_in;
-	s->out[0].fd = p.master;
-	s->out[0].open = true;
+	set_out(s, 0, p.master);
 	theirs[0] = p.slave;
 	/* So that the user can open its own terminal by name. */
 	if (who && who->uid != geteuid() && fchown(p.slave, who->uid, (gid_t)-1) < 0)
@@ -231,6 +235,40 @@ static void fail_with(struct agent *a, const struct start *st, enum start_step s
 	start_failed(a, st, step, code, e.msg);
 }
 
+/* The descriptors of a command that is not there ahead, and the command. */
+static pid_t open_and_spawn(struct agent *a, const struct start *st, struct stream *s,
+	struct spawn *sp, const struct passed *passed)
+{
+	int r = 0;
+
+	standby_drop(a);
+	if (s->proc.fds)
+		memcpy(sp->fds, passed->fds, sizeof(sp->fds));
+	else if (sp->tty)
+		r = open_pty(s, st, sp->who, sp->fds);
+	else
+		r = open_pipes(a, s, st->flags, sp->fds);
+	sp->step = START_STEP_SETUP;
+	keeper_enter(a);
+	if (r == 0)
+		r = spawn(sp, a->child_stack, sizeof(a->child_stack));
+	close_all(sp->fds, STDIO);
+	return r;
+}
+
+static pid_t spawn_standby(struct agent *a, struct stream *s, struct spawn *sp)
+{
+	for (unsigned i = 0; i < 2; i++)
+		set_out(s, i, a->standby.out[i]);
+	return standby_spawn(a, sp);
+}
+
+/* What it has: no stdin, two pipes. */
+static bool is_for_standby(const struct agent *a, const struct start *st)
+{
+	return (st->flags & START_NULL_STDIN) && standby_waits(a);
+}
+
 /* Everything is known: descriptors, process, OPENED. @passed is closed in the end. */
 static void run(struct agent *a, struct start *st, const struct identity *who, struct stream *s,
 	const struct passed *passed)
@@ -238,26 +276,19 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 	struct spawn sp = { .argv = st->argv,
 		.env = st->env,
 		.cwd = st->cwd,
+		.or_root = st->or_root,
 		.who = who,
 		.path = st->path ? st->path : DEFAULT_PATH,
 		.tty = st->flags & START_PTY,
 		.fds = { -1, -1, -1 } };
-	pid_t pid = 0;
+	pid_t pid;
 
 	s->proc.last = st->flags & START_LAST;
 	s->proc.fds = st->flags & START_STDIO_FDS;
 	s->proc.drain = st->flags & START_DRAIN;
-	if (s->proc.fds)
-		memcpy(sp.fds, passed->fds, sizeof(sp.fds));
-	else if (sp.tty)
-		pid = open_pty(s, st, who, sp.fds);
-	else
-		pid = open_pipes(a, s, st->flags, sp.fds);
-	sp.step = START_STEP_SETUP;
-	keeper_enter(a);
-	if (pid == 0)
-		pid = spawn(&sp, a->child_stack, sizeof(a->child_stack));
-	close_all(sp.fds, STDIO);
+	pid = is_for_standby(a, st) ? spawn_standby(a, s, &sp)
+				    : open_and_spawn(a, st, s, &sp, passed);
+	a->untouched = false;
 	if (pid < 0) {
 		stream_close(a, s);
 		fail_with(a, st, sp.step, -pid);
@@ -273,13 +304,6 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 		msg_u32(&m, TAG_PID, (uint32_t)pid);
 		out_end(a, &m);
 	}
-}
-
-static bool is_dir(const char *path)
-{
-	struct stat st;
-
-	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 /* From a directory that is told from home. Apart, for its page of stack. */
@@ -299,6 +323,21 @@ static __attribute__((noinline)) void run_at_home(struct agent *a, struct start 
 	run(a, st, who, s, passed);
 }
 
+/* What cannot be made is not there when the process enters it, and that is said then. */
+static __attribute__((noinline)) void make_way(const char *path)
+{
+	char copy[WARD_PATH_MAX];
+
+	if (access(path, F_OK) == 0 || str_copy(copy, sizeof(copy), path) < 0)
+		return;
+	for (char *p = copy + 1; (p = strchr(p, '/')) != NULL; p++) {
+		*p = '\0';
+		mkdir(copy, 0755);
+		*p = '/';
+	}
+	mkdir(copy, 0755);
+}
+
 /* Opens the stream and runs; takes @passed. Negative: dispatch answers with @e. */
 static int begin(struct agent *a, struct start *st, const struct passed *passed, struct err *e)
 {
@@ -313,8 +352,11 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 	}
 	if (st->user)
 		add_user_env(st, &who);
-	if (st->user && (st->flags & START_HOME) && !st->cwd)
-		st->cwd = is_dir(who.home) ? who.home : "/";
+	st->or_root = st->user && (st->flags & START_HOME) && !st->cwd;
+	if (st->or_root)
+		st->cwd = who.home[0] == '/' ? who.home : "/";
+	if ((st->flags & START_MAKE_CWD) && st->cwd && st->cwd[0] == '/')
+		make_way(st->cwd);
 	s = stream_open(a, st->id, fds ? &process_fds_ops : &process_ops,
 		st->window ? st->window : FLOW_WINDOW, e);
 	if (!s) {

@@ -3,6 +3,7 @@
 #define WARD_AGENT_STATE_H
 
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ enum {
 	OUT_BYTES = 256 * 1024,  /* frames that the channel did not take yet */
 	OUT_RESERVE = 32 * 1024, /* kept free of data, for replies; more than any one of them */
 	CHILD_STACK = 62 * 1024, /* between clone and exec; not whole pages, see struct agent */
+	STANDBY_STACK = 12 * 1024,
 	STDIO = 3,
 	PASSED_MAX = 2, /* sets of descriptors whose START has not been read whole */
 	GIVES_MAX = 16, /* descriptors on their way to the client */
@@ -35,6 +37,7 @@ enum {
 struct agent;
 struct identity;
 struct keeper;
+struct spawn;
 struct stream;
 
 enum stream_kind {
@@ -131,6 +134,18 @@ struct spare {
 	int null, pipes[2][2];
 };
 
+/* The process that waits for the first command: standby.c. */
+struct standby {
+	uint8_t stack[STANDBY_STACK] __attribute__((aligned(16)));
+	bool wanted; /* one may be made, still */
+	pid_t pid;   /* 0: there is none */
+	uint32_t word;
+	int out[2]; /* our ends of its stdout and stderr */
+	struct spawn *spawn;
+	cpu_set_t cpus; /* that it may run on; none: not known */
+	bool held;      /* to one of them */
+};
+
 struct agent {
 	/* Its upper end lies beside what every run touches. */
 	uint8_t child_stack[CHILD_STACK] __attribute__((aligned(16)));
@@ -150,6 +165,7 @@ struct agent {
 	struct keeper *keeper; /* NULL: this is no machine */
 	bool stays;            /* the client asks for more than one command */
 	struct spare spare;
+	struct standby standby;
 	int status;
 	uint64_t closing_ns; /* SHUTDOWN: when to go from SIGTERM to SIGKILL, then to leave */
 	uint64_t adopt_ns; /* until then processes without a client wait for one; 0: not any more */
@@ -168,6 +184,7 @@ struct agent {
 		int fd;
 	} gives[GIVES_MAX];
 	unsigned give_count;
+	bool untouched; /* nobody has changed a file: there was no command, and no request to */
 	unsigned names_turn;
 	uint64_t names_stamp;
 	struct name names[NAMES_MAX];
@@ -245,6 +262,14 @@ void spare_init(struct spare *sp);
 int spare_null(struct agent *a); /* a descriptor, or -errno */
 int spare_pipe(struct agent *a, int ret[2]);
 void spare_make(struct agent *a); /* unless they are there, or a command runs */
+
+/* standby.c */
+void standby_make(struct agent *a); /* if one is wanted, and everything for it is there */
+bool standby_waits(const struct agent *a);
+/* As spawn(), but for fds, which it has; it must have waited. Our ends are the caller's now. */
+pid_t standby_spawn(struct agent *a, struct spawn *s);
+void standby_ended(struct agent *a, pid_t pid); /* if it is that one */
+void standby_drop(struct agent *a);             /* nobody needs it any more */
 
 /* relay.c */
 int pending_init(struct stream *s);

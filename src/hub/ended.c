@@ -114,7 +114,7 @@ void ended_finish(struct sandbox *sb, const char *cause, const char *detail)
 	if (!load(hub, sb->id, r))
 		fill_seen(sb, cause, detail, r);
 	failed = str_eq(r->cause, "setup-failed") || str_eq(r->cause, "supervisor-lost") ||
-		 str_eq(r->cause, "protocol-error");
+		 str_eq(r->cause, "protocol-error") || str_eq(r->cause, "machine-ended");
 	if (sb->begun_ns) {
 		hub->creating -= hub->creating > 0;
 		hub->n.create_failed++;

@@ -44,6 +44,11 @@ enum step trail_current(const struct trail *t)
 	return t->count ? (enum step)t->marks[t->count - 1].step : STEP_OPTIONS;
 }
 
+bool trail_ran(const struct trail *t)
+{
+	return t->failed == 1 + STEP_RUN;
+}
+
 void trail_fail(struct trail *t, const struct err *e)
 {
 	size_t n = strnlen(e->msg, sizeof(t->msg) - 1);

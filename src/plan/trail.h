@@ -2,6 +2,7 @@
 #ifndef WARD_PLAN_TRAIL_H
 #define WARD_PLAN_TRAIL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/buf.h"
@@ -33,6 +34,8 @@ void trail_begin(struct trail *t, enum step s);
 /* Notes that the step that is running has failed; @e says how. */
 void trail_fail(struct trail *t, const struct err *e);
 enum step trail_current(const struct trail *t);
+/* What failed, if anything did, was no step of the start: it was up and running. */
+bool trail_ran(const struct trail *t);
 const char *step_name(enum step s);
 const char *step_what(enum step s);
 /* A checked private copy of a trail that a less trusted process may still be writing to. */

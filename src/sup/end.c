@@ -27,6 +27,7 @@ static const char *const names[END_CAUSES] = {
 	[END_SETUP_FAILED] = "setup-failed",
 	[END_KILLED] = "killed-by-operator",
 	[END_PROTOCOL] = "protocol-error",
+	[END_MACHINE] = "machine-ended",
 };
 
 enum { STATUS_TIME_LIMIT = 124, STATUS_WARD = 125, STATUS_SIGNAL = 128 };
@@ -64,7 +65,7 @@ static int own_status(const struct sighting *seen)
 static bool setup_failed(
 	const struct sighting *seen, const struct trail *trail, struct run_end *ret)
 {
-	if (trail->failed) {
+	if (trail->failed && !trail_ran(trail)) {
 		ret->step = step_name((enum step)(trail->failed - 1));
 		set(ret, END_SETUP_FAILED, STATUS_WARD, trail->msg);
 		return true;
@@ -82,6 +83,10 @@ static void silent_end(const struct trail *trail, int first_status, struct run_e
 {
 	char text[120];
 
+	if (trail->failed) {
+		set(ret, END_MACHINE, STATUS_SIGNAL + SIGKILL, trail->msg);
+		return;
+	}
 	if (WIFSIGNALED(first_status) && trail_current(trail) == STEP_KERNEL &&
 		WTERMSIG(first_status) != SIGKILL) {
 		snprintf(text, sizeof(text),
@@ -92,7 +97,8 @@ static void silent_end(const struct trail *trail, int first_status, struct run_e
 		return;
 	}
 	if (WIFSIGNALED(first_status) &&
-		(trail_current(trail) == STEP_EXEC || trail_current(trail) == STEP_KERNEL)) {
+		(trail_current(trail) == STEP_EXEC || trail_current(trail) == STEP_KERNEL ||
+			trail_current(trail) == STEP_RUN)) {
 		snprintf(text, sizeof(text),
 			"the sandbox's first process was killed by signal %d from outside",
 			WTERMSIG(first_status));

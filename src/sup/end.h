@@ -22,6 +22,7 @@ enum end_cause {
 	END_SETUP_FAILED,
 	END_KILLED,
 	END_PROTOCOL,
+	END_MACHINE,
 	END_CAUSES,
 };
 

@@ -21,7 +21,7 @@ struct sup_hooks {
 	void *arg;
 };
 
-enum { SUP_LATE_MS = 20 };
+enum { SUP_LATE_MS = 500 };
 
 /*
  * Starts @box, runs plan->argv in it with ward's own stdin, stdout and stderr, passes signals on,

@@ -233,12 +233,15 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
-static void run_case(const char *scratch, unsigned i)
+/* Whether the case came to its end before the alarm. */
+static bool run_case(const char *scratch, unsigned i)
 {
 	char place[NAME_CAP + 128];
+	struct timespec start, end;
 	int status = 0;
 	pid_t pid;
 
+	clock_gettime(CLOCK_MONOTONIC, &start);
 	snprintf(place, sizeof(place), "%s/%s", scratch, cases[i].name);
 	printf("== %s\n", cases[i].name);
 	fflush(stdout);
@@ -255,11 +258,17 @@ static void run_case(const char *scratch, unsigned i)
 	}
 	if (waitpid(pid, &status, 0) != pid)
 		need("waitpid", -1);
-	if (WIFSIGNALED(status))
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	bool late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM &&
+		    end.tv_sec - start.tv_sec >= CASE_SECONDS;
+	if (late)
+		printf("  did not end in %d s\n", CASE_SECONDS);
+	else if (WIFSIGNALED(status))
 		printf("  killed by signal %d\n", WTERMSIG(status));
 	else if (WEXITSTATUS(status))
 		printf("  exit status %d\n", WEXITSTATUS(status));
 	fflush(stdout);
+	return !late;
 }
 
 /* ARGS: names of cases; none means all. "--list" prints the names. */
@@ -267,7 +276,7 @@ int main(int argc, char **argv)
 {
 	const char *tmp = getenv("GUEST_TMP");
 	char scratch[128];
-	unsigned ran = 0;
+	unsigned ran = 0, late = 0;
 
 	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
 		for (unsigned i = 0; i < case_count; i++)
@@ -287,9 +296,9 @@ int main(int argc, char **argv)
 			wanted = wanted || strcmp(argv[a], cases[i].name) == 0;
 		if (!wanted)
 			continue;
-		run_case(scratch, i);
+		late += !run_case(scratch, i);
 		ran++;
 	}
 	nftw(scratch, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-	return ran ? 0 : 2;
+	return late ? 3 : ran ? 0 : 2;
 }

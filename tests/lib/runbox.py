@@ -18,7 +18,7 @@ from wardtest import BINARY, SANITIZED, USER_ID, Ward, as_user, public_directory
 # WARD_TEST_TIER=kernel runs the same tests against the other wall.
 CONTAINER = ("run", "--tier", os.environ.get("WARD_TEST_TIER", "container"))
 CAUSES = {"exited", "signaled", "out-of-memory", "time-limit", "process-limit", "disk-limit", "output-limit", "denied",
-          "setup-failed", "killed-by-operator", "protocol-error"}
+          "setup-failed", "killed-by-operator", "protocol-error", "machine-ended"}
 IS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
 

@@ -298,5 +298,6 @@ void child_main(struct box *box, int channel)
 	}
 	trail_begin(t, STEP_EXEC);
 	box_forget_arguments(c->box.plan);
-	_exit(agent_run(&(struct agent_config){ .channel = channel }));
+	_exit(agent_run(
+		&(struct agent_config){ .channel = channel, .standby = c->box.plan->live }));
 }

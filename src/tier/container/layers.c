@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
+#include <sys/stat.h>
 
 #include "abi/newer.h"
 #include "base/own.h"
@@ -35,16 +36,28 @@ static void name_mount(unsigned i, struct mount_names *n)
 	str_fmt(n->at, NAME_CAP, "o%u", i);
 }
 
-static int make_folders(
-	const struct container *c, unsigned i, const struct mount_names *n, struct err *e)
+static uid_t id_or(uid_t id, uid_t base)
 {
-	uid_t owner = c->box.plan->id_base;
-	int r = host_mkdirat(c->tree.upper, n->up, 0755);
+	return id >= base && id - base < SANDBOX_IDS ? id : base;
+}
+
+/* The upper's folder is what the overlay shows as its top: it looks like @lower's. */
+static int make_folders(const struct container *c, unsigned i, int lower,
+	const struct mount_names *n, struct err *e)
+{
+	uid_t base = c->box.plan->id_base;
+	struct stat st;
+	int r = host_fstat(lower, &st);
 
 	if (r == 0)
+		r = host_mkdirat(c->tree.upper, n->up, 0755);
+	if (r == 0)
 		r = host_mkdirat(c->tree.upper, n->work, 0755);
-	if (r == 0 && owner)
-		r = host_fchownat(c->tree.upper, n->up, owner, owner, AT_SYMLINK_NOFOLLOW);
+	if (r == 0 && base)
+		r = host_fchownat(c->tree.upper, n->up, id_or(st.st_uid, base),
+			id_or(st.st_gid, base), AT_SYMLINK_NOFOLLOW);
+	if (r == 0)
+		r = host_fchmodat(c->tree.upper, n->up, st.st_mode & 03777);
 	if (r < 0)
 		return err_set(
 			e, -r, "--mount %s: making its upper folder", c->box.plan->mounts[i].dst);
@@ -75,10 +88,10 @@ static int mounts_by_fds(struct container *c, struct err *e)
 		if (!is_overlay(c, i))
 			continue;
 		name_mount(i, &n);
-		r = make_folders(c, i, &n, e);
+		lower = take_fd(&t->mounts[i]);
+		r = make_folders(c, i, lower, &n, e);
 		if (r < 0)
 			return r;
-		lower = take_fd(&t->mounts[i]);
 		r = overlay_by_fds(&(struct overlay_layers){ &lower, 1, 0, n.up, n.work }, t->upper,
 			&t->mounts[i], e);
 		if (r < 0)
@@ -144,7 +157,7 @@ static int mount_by_paths(struct container *c, unsigned i, struct err *e)
 	int r;
 
 	name_mount(i, &n);
-	r = make_folders(c, i, &n, e);
+	r = make_folders(c, i, lower, &n, e);
 	if (r < 0)
 		return r;
 	r = host_mkdirat(t->upper, n.at, 0755);

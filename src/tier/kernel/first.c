@@ -4,7 +4,8 @@
  *
  * Owns:  struct kernel, from here to the end of the sandbox.
  * Rules: every step that fails ends it, with the trail saying which. When it is done there is no
- * path of the host in sight, no capability, no network, and only the calls of jail.c.
+ * path of the host in sight, no capability over the host, no network, and only the calls of
+ * jail.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <linux/capability.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "abi/newer.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "jail/caps.h"
 #include "tier/kernel/box.h"
 #include "tier/kernel/jail.h"
 #include "tier/kernel/kernel.h"
@@ -41,6 +43,8 @@
 #else
 #define AGENT_PROGRAM "/proc/self/exe"
 #endif
+
+#define CAP_BIT(cap) (1ULL << (cap))
 
 enum { AGENT_FD = 3, CHANNEL_FD = 3 };
 
@@ -207,17 +211,34 @@ static int set_limits(const struct kbox *b, struct err *e)
 	return 0;
 }
 
-static int drop_caps(struct err *e)
+/*
+ * Files whose owner is a guest's user are not the kernel process's own, and whoever may read them
+ * inside is for vfs/perm.c to say. A capability of its user namespace counts for those files alone
+ * whose owner and group that namespace has: through an id-mapped view the template's and mounts',
+ * never the host's own (adr/0016). The zygote gives it up before there is a guest.
+ */
+static uint64_t file_caps(const struct plan *plan)
 {
+	uint64_t caps = CAP_BIT(CAP_DAC_READ_SEARCH);
+
+	for (unsigned i = 0; i < plan->mount_count; i++)
+		if (plan->mounts[i].mode == MOUNT_RW)
+			caps |= CAP_BIT(CAP_DAC_OVERRIDE) | CAP_BIT(CAP_FOWNER) |
+				CAP_BIT(CAP_FSETID) | CAP_BIT(CAP_CHOWN);
+	return caps;
+}
+
+static int drop_caps(const struct plan *plan, struct err *e)
+{
+	uint64_t caps = file_caps(plan);
 	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 
-	for (unsigned cap = 0; r == 0 && cap < 64; cap++) {
-		r = host_prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
-		if (r == -EINVAL && cap > 30)
-			break;
-	}
-	if (r == 0 || r == -EINVAL)
-		r = host_capset(0, 0, 0);
+	if (r < 0)
+		return err_set(e, -r, "giving up new privileges");
+	r = jail_bound(0, e);
+	if (r < 0)
+		return r;
+	r = host_capset(caps, caps, 0);
 	/* Guests are forked from here: they must be ours to read, which a change of ids undid. */
 	if (r == 0)
 		r = host_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
@@ -242,6 +263,7 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 		if (str_fmt(names[n], sizeof(names[n]), "/%s", bind_name(i)) < 0)
 			return err_say(e, ENAMETOOLONG, "a folder of the host template");
 		binds[n] = (struct vfs_bind){ .fd = b->binds[n],
+			.src = "host",
 			.dst = names[n],
 			.read_only = true,
 			.host_owned = b->rooted };
@@ -249,8 +271,10 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 	}
 	for (unsigned i = 0; i < b->mount_count; i++, n++)
 		binds[n] = (struct vfs_bind){ .fd = b->mounts[i],
+			.src = plan->mounts[i].src,
 			.dst = plan->mounts[i].dst,
 			.read_only = plan->mounts[i].mode == MOUNT_RO,
+			.ids = b->rooted,
 			.overlay = plan->mounts[i].mode == MOUNT_OVERLAY };
 	setup.bind_count = n;
 	k->store = b->upper;
@@ -355,7 +379,7 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_CAPS);
-	r = drop_caps(e);
+	r = drop_caps(b->box.plan, e);
 	if (r < 0)
 		return r;
 	k->report = b->report;
@@ -370,10 +394,14 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	r = engine_start(k, e);
 	if (r == 0 && walker_start)
 		r = walker_start(boot->walker, k, b, e);
-	if (r == 0)
-		r = kbox_tree(b, k, e);
-	if (r == 0)
-		r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_MOUNTS);
+	r = kbox_tree(b, k, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_AGENT);
+	r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
 	if (r == 0)
 		r = first_task(boot, e);
 	if (r < 0)
@@ -417,7 +445,7 @@ void kbox_first(struct box *box, int channel)
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
 	struct boot_wait wait = { .entry.fn = on_blank, .boot = &boot };
 	struct err e = { 0 };
-	int r, status;
+	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* The keys of ward's terminal are ward's business: guests are in no group that they reach.
@@ -444,6 +472,4 @@ void kbox_first(struct box *box, int channel)
 	wait_add(&engine_of(boot.k)->blank_queue, &wait.entry);
 	engine_end(boot.k);
 	engine_loop(boot.k);
-	status = boot.k->over_status;
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }

@@ -10,24 +10,18 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
 
 #include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
-#include "jail/caps.h"
 #include "proto/keeper.h"
 #include "tier/fds.h"
 #include "tier/vm/console.h"
@@ -39,8 +33,6 @@
 #include "tier/vm/virtio/rng.h"
 #include "tier/vm/virtio/vsock.h"
 #include "tier/vm/vm.h"
-
-enum { FILES_MAX = 512 };
 
 struct monitor {
 	struct vmbox *v;
@@ -101,6 +93,7 @@ static int on_dial(void *arg, uint32_t port)
 		return take_fd(&m->keeper);
 	if (port != VM_AGENT_PORT || m->channel < 0)
 		return -ECONNREFUSED;
+	trail_begin(m->trail, STEP_RUN); /* whoever hears of it may look */
 	if (box_send_ready(m->channel, -1, -1, &e) < 0)
 		return -ECONNREFUSED;
 	m->ready = true;
@@ -269,73 +262,13 @@ static int enter_cgroups(const struct vmbox *v, struct err *e)
 	return cgroup_enter(tasks, n, e);
 }
 
-/* --- The jail --------------------------------------------------------------------------------- */
-
-static int new_namespaces(struct err *e)
-{
-	int r = host_unshare(
-		CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET | CLONE_NEWCGROUP);
-
-	return r < 0 ? err_set(e, -r, "making the monitor's namespaces") : 0;
-}
-
-/* A root with nothing in it. */
-static int empty_root(struct err *e)
-{
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-		mount("none", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
-			"size=4k,nr_inodes=2,mode=0555") < 0)
-		return err_set(e, errno, "making an empty root");
-	if (chdir("/tmp") < 0 || host_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-		mount(NULL, "/", NULL,
-			MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
-			NULL) < 0)
-		return err_set(e, errno, "entering the empty root");
-	return 0;
-}
-
-static int drop_privileges(const struct plan *plan, struct err *e)
-{
-	gid_t none[1] = { 0 };
-	int r = jail_bound(0, e);
-
-	if (r < 0)
-		return r;
-	r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (r == 0 && plan->id_base)
-		r = host_setids(plan->id_base, plan->id_base, none, 0);
-	if (r == 0)
-		r = host_capset(0, 0, 0);
-	/* Cleared by the change of ids. */
-	if (r == 0)
-		r = host_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (r == 0)
-		r = host_prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return r < 0 ? err_set(e, -r, "dropping privileges") : 0;
-}
-
-static int limit(struct err *e)
-{
-	static const struct {
-		int what;
-		rlim_t most;
-	} limits[] = { { RLIMIT_CORE, 0 }, { RLIMIT_NOFILE, FILES_MAX }, { RLIMIT_FSIZE, 0 } };
-
-	for (unsigned i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-		int r = host_setrlimit(
-			limits[i].what, &(struct rlimit){ limits[i].most, limits[i].most });
-
-		if (r < 0)
-			return err_set(e, -r, "setting the monitor's limits");
-	}
-	return 0;
-}
-
 static void close_if(int *fd)
 {
 	if (*fd >= 0)
 		close(take_fd(fd));
 }
+
+/* --- The jail --------------------------------------------------------------------------------- */
 
 /* What it does not need any more. The file under a copy's memory is control.c's. */
 static void close_rest(struct monitor *m)
@@ -353,16 +286,9 @@ static void lock_down(struct monitor *m)
 {
 	struct err e = { 0 };
 
-	trail_begin(m->trail, STEP_UNSHARE);
-	must(m, new_namespaces(&e), &e);
-	trail_begin(m->trail, STEP_ROOT);
-	must(m, empty_root(&e), &e);
-	trail_begin(m->trail, STEP_RLIMITS);
-	must(m, limit(&e), &e);
 	for (unsigned i = 0; i < CGROUP_PARTS; i++)
 		close_if(&m->v->cg.tasks[i]);
-	trail_begin(m->trail, STEP_CAPS);
-	must(m, drop_privileges(m->v->box.plan, &e), &e);
+	must(m, vmjail_enter(m->trail, m->v->box.plan->id_base, &e), &e);
 }
 
 /* Jailed already: what the state says is as hostile as the guest that it was. */
@@ -377,30 +303,16 @@ static void load_state(struct monitor *m)
 	vsock_drop_all(&m->vsock, true);
 }
 
-static int by_number(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
 /* A clone has all that ward had open; of that it keeps what a machine is made of. */
 static void keep_only(const struct vmbox *v, int channel, struct monitor *m)
 {
 	int keep[4 + ORDER_FDS + CGROUP_PARTS] = { channel, v->keeper_end, v->control_end, v->kvm };
-	unsigned n = 4, next = STDERR_FILENO + 1;
+	unsigned n = 4;
 	struct err e = { 0 };
 
 	fds_add(keep, &n, v->order.fds, ORDER_FDS);
 	fds_add(keep, &n, v->cg.tasks, CGROUP_PARTS);
-	qsort(keep, n, sizeof(keep[0]), by_number);
-	for (unsigned i = 0; i <= n; i++) {
-		unsigned end = i < n ? (unsigned)keep[i] : ~0u;
-
-		if (i < n && (keep[i] < 0 || end < next))
-			continue;
-		if (end > next && syscall(SYS_close_range, next, i < n ? end - 1 : end, 0) < 0)
-			must(m, err_set(&e, errno, "closing what is not the machine's"), &e);
-		next = end + 1;
-	}
+	must(m, vmjail_keep_only(keep, n, &e), &e);
 }
 
 /* Somebody else's log is none of its business while it waits, which may be long. */
@@ -432,6 +344,24 @@ static void wait_for_order(struct monitor *m)
 	if (r == -ENOTCONN)
 		_exit(0); /* ward has gone, or does not need it */
 	must(m, r, &e);
+}
+
+/* The guest is over, and nobody asked for that. The console's words are the guest's own. */
+static void tell_end(struct monitor *m) __attribute__((noreturn));
+static void tell_end(struct monitor *m)
+{
+	const char *how =
+		m->ready ? "the guest ended by itself" : "the guest ended before its agent came up";
+	struct err e = { 0 };
+
+	if (m->late)
+		err_say(&e, ETIMEDOUT,
+			"the guest did not come up within %llu s (--boot-timeout); console: %s",
+			(unsigned long long)boot_ms(m) / 1000, console_words(&m->console));
+	else
+		err_say(&e, EIO, "%s: %s; console: %s", how, m->machine.why,
+			console_words(&m->console));
+	fail(m, -EIO, &e);
 }
 
 void monitor_main(struct box *box, int channel)
@@ -478,18 +408,5 @@ void monitor_main(struct box *box, int channel)
 	must(m, filter_load(FILTER_DEVICES, &e), &e);
 	trail_begin(m->trail, STEP_AGENT);
 	must(m, machine_run(&m->machine, &e), &e);
-	if (m->late)
-		must(m,
-			err_say(&e, ETIMEDOUT,
-				"the guest did not come up within %llu s (--boot-timeout); "
-				"console: %s",
-				(unsigned long long)boot_ms(m) / 1000, console_words(&m->console)),
-			&e);
-	if (!m->ready)
-		must(m,
-			err_say(&e, EIO,
-				"the guest ended before its agent came up: %s; console: %s",
-				m->machine.why, console_words(&m->console)),
-			&e);
-	_exit(0);
+	tell_end(m);
 }

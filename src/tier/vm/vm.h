@@ -90,6 +90,10 @@ struct vmbox {
 /* kernel.c: the guest's kernel and what it needs to find its root, in folder @dir. */
 int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e);
 int kernel_open(const char *dir, int *ret_kernel, struct err *e);
+/* The default one, and its folder. If there is none, why the last that was tried was not taken:
+ * that is in kernels/KERNEL_REFUSED. */
+#define KERNEL_REFUSED "refused"
+int kernel_default(const char *state_dir, char ret[WARD_PATH_MAX], int *ret_kernel, struct err *e);
 /* The CPU template that goes with the kernel, `cpu`: one word a line. */
 int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, bool *ret_acpi, struct err *e);
 /* An initramfs in a memory file: our init, the kernel's modules if it has any, the list of @plan's
@@ -132,6 +136,12 @@ int filter_load(enum filter_thread who, struct err *e);
 unsigned filter_make(enum filter_thread who, struct sock_filter ret[FILTER_CODE_MAX]);
 /* Host calls that any of the threads may make. */
 unsigned filter_calls(void);
+
+/* jail.c: the walls around the calling process, for good; it is user @id of the host from then on
+ * (0: the same as before). */
+int vmjail_enter(struct trail *trail, uint32_t id, struct err *e);
+/* Closes all but stdio and @fds, of which some may be -1; sorts them. */
+int vmjail_keep_only(int *fds, unsigned count, struct err *e);
 
 /* steer.c: ward's hand on the monitor and the agent. */
 int steer_pause(struct vmbox *v, void (*meanwhile)(void *arg), void *arg, struct err *e);

@@ -41,6 +41,7 @@ enum {
 
 struct hostdir {
 	uint32_t id_base;
+	bool ids; /* files can be given to the guest's other ids */
 	struct inode *hash[HASH];
 };
 
@@ -147,6 +148,21 @@ static int host_fd(struct inode *i, int flags)
 	return fd;
 }
 
+/* A descriptor of @i that is good for its attributes, whatever it is. */
+static int place_fd(struct inode *i)
+{
+	struct hnode *n = hn(i);
+	int fd = n->parent
+			 ? host_openat2(hn(n->parent)->fd, n->name, O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				   0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
+			 : fcntl(n->fd, F_DUPFD_CLOEXEC, 3);
+	int r = fd < 0 ? fd : check_same(i, fd);
+
+	if (r < 0 && fd >= 0)
+		close(fd);
+	return r < 0 ? r : fd;
+}
+
 static struct inode *new_inode(
 	struct super *sb, struct inode *parent, const char *name, const struct stat *st)
 {
@@ -205,7 +221,7 @@ static int get_inode(struct inode *dir, const char *name, const struct stat *st,
 		int fd = host_fd(i, O_RDONLY | O_DIRECTORY);
 
 		if (fd == -EACCES)
-			fd = host_fd(i, O_PATH | O_DIRECTORY);
+			fd = place_fd(i);
 		if (fd < 0) {
 			inode_unref(i);
 			return fd;
@@ -233,35 +249,106 @@ static int made(struct inode *dir, struct dentry *d, int r)
 	return r == 0 && !d->inode ? -ESTALE : r;
 }
 
+static bool is_empty(int dir)
+{
+	char buf[1024];
+	/* Two names of its own: no third one, and no more to come. */
+	ssize_t n = host_getdents(dir, buf, sizeof(buf));
+	unsigned names = 0;
+
+	for (ssize_t at = 0; at < n; at += ((const struct host_dirent *)(buf + at))->d_reclen)
+		names++;
+	return n > 0 && names == 2 && host_rewind(dir) == 0;
+}
+
+/* May @t make files here? The host has no owner for who is beyond the id map. */
+static int may_own(const struct inode *dir, const struct task *t)
+{
+	const struct hostdir *h = dir->sb->priv;
+
+	return h->ids && (t->cred->fsuid >= ID_COUNT || t->cred->fsgid >= ID_COUNT) ? -EOVERFLOW
+										    : 0;
+}
+
+/*
+ * What was just made is ours on the host; it becomes @t's. Somebody on the host can have put
+ * another thing there meanwhile: a file is known by the descriptor that made it, an empty folder
+ * and a link are worth nothing, and anything else stays whose it is.
+ */
+static int give(struct inode *dir, struct inode *i, int fd, const struct task *t)
+{
+	const struct hostdir *h = dir->sb->priv;
+	uint32_t uid = t->cred->fsuid, gid = dir->mode & S_ISGID ? i->gid : t->cred->fsgid;
+	int r;
+
+	if (!h->ids || i->uid != 0 || (uid == i->uid && gid == i->gid))
+		return 0;
+	if (S_ISDIR(i->mode) && !is_empty(fd))
+		return 0;
+	r = host_fchownat(fd, "", uid, gid, AT_EMPTY_PATH);
+	if (r == -EPERM) /* a file system without owners */
+		return 0;
+	return r < 0 ? r : check_same(i, fd);
+}
+
+/* Made, but not to be had by who made it: as if it never was. */
+static int unmake(struct inode *dir, struct dentry *d, int r)
+{
+	host_unlinkat(hn(dir)->fd, d->name, S_ISDIR(d->inode->mode) ? AT_REMOVEDIR : 0);
+	inode_unref(d->inode);
+	d->inode = NULL;
+	return r;
+}
+
 /* Who makes a file that nobody may write to may still write to it by the descriptor that made it.
  */
 static int create(struct inode *dir, struct dentry *d, struct task *t, uint32_t mode)
 {
-	own_fd int fd = host_openat2(
-		hn(dir)->fd, d->name, O_RDWR | O_CREAT | O_EXCL | PLAIN, mode & 0777, BENEATH);
-	int r = fd < 0 ? fd : 0;
+	own_fd int fd = -1;
+	int r = may_own(dir, t);
 
-	if (r == 0)
-		r = host_fchmod(fd, mode & 0777); /* our own umask is not the guest's */
+	if (r < 0)
+		return r;
+	fd = host_openat2(
+		hn(dir)->fd, d->name, O_RDWR | O_CREAT | O_EXCL | PLAIN, mode & 0777, BENEATH);
+	r = fd < 0 ? fd : host_fchmod(fd, mode & 0777); /* our own umask is not the guest's */
 	r = made(dir, d, r);
-	if (r == 0 && check_same(d->inode, fd) == 0 && hn(d->inode)->made < 0)
+	if (r < 0 || check_same(d->inode, fd) < 0)
+		return r;
+	r = give(dir, d->inode, fd, t);
+	if (r < 0)
+		return unmake(dir, d, r);
+	if (hn(d->inode)->made < 0)
 		hn(d->inode)->made = take_fd(&fd);
-	return r;
+	return 0;
 }
 
 static int make_dir(struct inode *dir, struct dentry *d, struct task *t, uint32_t mode)
 {
-	int r = host_mkdirat(hn(dir)->fd, d->name, mode & 01777);
+	int r = may_own(dir, t), fd;
 
-	r = made(dir, d, r);
 	if (r == 0)
-		fchmod(hn(d->inode)->fd, mode & 01777);
-	return r;
+		r = made(dir, d, host_mkdirat(hn(dir)->fd, d->name, mode & 01777));
+	if (r < 0)
+		return r;
+	fd = hn(d->inode)->fd;
+	fchmod(fd, (mode & 01777) | (d->inode->mode & S_ISGID));
+	r = give(dir, d->inode, fd, t);
+	return r < 0 ? unmake(dir, d, r) : 0;
 }
 
 static int make_symlink(struct inode *dir, struct dentry *d, struct task *t, const char *target)
 {
-	return made(dir, d, host_symlinkat(target, hn(dir)->fd, d->name));
+	own_fd int fd = -1;
+	int r = may_own(dir, t);
+
+	if (r == 0)
+		r = made(dir, d, host_symlinkat(target, hn(dir)->fd, d->name));
+	if (r < 0 || !S_ISLNK(d->inode->mode))
+		return r;
+	fd = place_fd(d->inode);
+	r = fd < 0 ? fd : give(dir, d->inode, fd, t);
+	return r < 0 ? unmake(dir, d, r) : 0;
 }
 
 static int make_link(struct inode *dir, struct dentry *d, struct inode *i)
@@ -353,17 +440,35 @@ static struct timespec time_of(const struct iattr *a, unsigned which, int64_t ns
 	return (struct timespec){ ns / 1000000000, ns % 1000000000 };
 }
 
+/* To another owner, or group. Without an id map a guest cannot give the host's files away. */
+static int change_owner(struct inode *i, const struct iattr *a)
+{
+	const struct hostdir *h = i->sb->priv;
+	uint32_t uid = a->valid & ATTR_UID ? a->uid : i->uid,
+		 gid = a->valid & ATTR_GID ? a->gid : i->gid;
+	own_fd int fd = -1;
+	int r;
+
+	if (uid == i->uid && gid == i->gid)
+		return 0;
+	if (!h->ids)
+		return -EPERM;
+	fd = place_fd(i);
+	r = fd < 0 ? fd
+		   : host_fchownat(fd, "", uid == i->uid ? (uid_t)-1 : uid,
+			     gid == i->gid ? (gid_t)-1 : gid, AT_EMPTY_PATH);
+	return r < 0 ? r : check_same(i, fd);
+}
+
 static int setattr(struct inode *i, const struct iattr *a)
 {
 	struct timespec ts[2] = { time_of(a, ATTR_ATIME, a->atime),
 		time_of(a, ATTR_MTIME, a->mtime) };
 	own_fd int fd = -1;
-	int r = 0;
+	int r = change_owner(i, a);
 
-	/* Host files belong to whoever they belong to: the guest cannot give them away. */
-	if (((a->valid & ATTR_UID) && a->uid != i->uid) ||
-		((a->valid & ATTR_GID) && a->gid != i->gid))
-		return -EPERM;
+	if (r < 0 || !(a->valid & (ATTR_MODE | ATTR_SIZE | ATTR_ATIME | ATTR_MTIME)))
+		return r;
 	if (S_ISLNK(i->mode)) {
 		struct hnode *n = hn(i);
 
@@ -377,8 +482,8 @@ static int setattr(struct inode *i, const struct iattr *a)
 		return fd;
 	if (a->valid & ATTR_SIZE)
 		r = host_ftruncate(fd, a->size);
-	if (r == 0 && (a->valid & ATTR_MODE))
-		r = host_fchmod(fd, a->mode & 0777); /* no setuid on the host */
+	if (r == 0 && (a->valid & ATTR_MODE)) /* no setuid on the host */
+		r = host_fchmod(fd, a->mode & (S_ISDIR(i->mode) ? 03777 : 01777));
 	if (r == 0 && (a->valid & (ATTR_ATIME | ATTR_MTIME)) && !(a->valid & ATTR_SIZE))
 		r = futimens(fd, ts) < 0 ? -errno : 0;
 	return r < 0 ? r : check_same(i, fd);
@@ -626,7 +731,7 @@ static void super_release(struct super *sb)
 static const struct super_ops hostdir_super = { "hostfs", 0xef53, statfs_host, super_release,
 	NULL };
 
-struct super *hostdir_create(struct kernel *k, int fd, uint32_t id_base)
+struct super *hostdir_create(struct kernel *k, int fd, uint32_t id_base, bool ids)
 {
 	struct hostdir *h = calloc(1, sizeof(*h));
 	struct super *sb = h ? super_create(k, &hostdir_super, SB_NO_CACHE, h) : NULL;
@@ -639,6 +744,7 @@ struct super *hostdir_create(struct kernel *k, int fd, uint32_t id_base)
 		return NULL;
 	}
 	h->id_base = id_base;
+	h->ids = ids;
 	if (fstat(fd, &st) == 0)
 		i = new_inode(sb, NULL, "", &st);
 	if (i)

@@ -167,8 +167,8 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 		shown(c, ID_GID, cr->sgid), shown(c, ID_GID, cr->fsgid));
 	buf_add_fmt(out, "FDSize:\t%u\nGroups:\t", t->files ? t->files->cap : 0);
 	for (unsigned i = 0; i < cr->group_count; i++)
-		buf_add_fmt(out, "%u ", shown(c, ID_GID, cr->groups[i]));
-	buf_add_str(out, "\n");
+		buf_add_fmt(out, "%s%u", i ? " " : "", shown(c, ID_GID, cr->groups[i]));
+	buf_add_str(out, " \n");
 	show_levels(c, out, "NStgid", t->proc->pid, t->proc->tasks->nums);
 	show_levels(c, out, "NSpid", t->tid, t->nums);
 	if (t->proc->pgrp) {

@@ -322,6 +322,13 @@ SYSCALL2(getgroups, int, size, gva_t, list)
 	return c->group_count;
 }
 
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
 SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 {
 	struct cred *c;
@@ -348,6 +355,7 @@ SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 			return -EINVAL;
 		}
 	}
+	qsort(c->groups, size, sizeof(c->groups[0]), by_number); /* as getgroups shows them */
 	cred_unref(task->cred);
 	task->cred = c;
 	return 0;

@@ -163,6 +163,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
+	place_signals_sync(t);
+	place_signals_end(t);
 	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
 		place_many(t);
 	if (q->flags & CLONE_FILES)

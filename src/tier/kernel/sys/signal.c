@@ -31,6 +31,8 @@ SYSCALL4(rt_sigaction, int, sig, gva_t, unew, gva_t, uold, uint64_t, size)
 		return -EINVAL;
 	if (!gva_null(unew) && (GSIG_BIT(sig) & UNBLOCKABLE))
 		return -EINVAL;
+	if (!gva_null(uold))
+		place_signals_sync(task);
 	slot = &task->sighand->act[sig - 1];
 	old = *slot;
 	if (!gva_null(unew)) {

@@ -45,10 +45,11 @@ struct dentry {
 };
 
 enum {
-	SB_NO_CACHE = 1,
+	SB_NO_CACHE = 1, /* names are looked up anew each time */
 	SB_READ_ONLY = 2,
 	SB_NO_XATTR = 4,
-	SB_PLAIN = 8, /* its names are shown as they are: nowhere in the tree */
+	SB_PLAIN = 8,       /* its names are shown as they are: nowhere in the tree */
+	SB_MOUNTED_ON = 16, /* has no names to remember, and something lies on one of them */
 };
 
 struct super_ops {

@@ -81,6 +81,12 @@ static int mount_on(struct builder *b, struct super *sb, const char *path, unsig
 		super_unref(sb);
 		return r;
 	}
+	/* A folder on a folder, a file on a file. */
+	if (S_ISDIR(sb->root->inode->mode) != S_ISDIR(at.dentry->inode->mode)) {
+		path_unref(at);
+		super_unref(sb);
+		return -EINVAL;
+	}
 	m = mount_create(b->task.k, sb, &at, flags, source);
 	path_unref(at);
 	if (!m)
@@ -174,7 +180,7 @@ static int mount_bind(struct builder *b, struct vfs_bind *bind, uint32_t id_base
 	if (bind->read_only || bind->overlay)
 		sb = tree_create(k, &tree_overlay, &bind->fd, 1, id_base, 0755);
 	else
-		sb = hostdir_create(k, bind->fd, id_base);
+		sb = hostdir_create(k, bind->fd, id_base, bind->ids);
 	bind->fd = -1;
 	if (sb && bind->host_owned)
 		tree_nobody_is_root(sb);
@@ -248,7 +254,8 @@ static int build(struct kernel *k, struct vfs_setup *setup, struct err *e)
 	for (unsigned i = 0; i < setup->bind_count; i++) {
 		r = mount_bind(&b, &setup->binds[i], setup->id_base);
 		if (r < 0)
-			return err_set(e, -r, "mounting %s", setup->binds[i].dst);
+			return err_set(e, -r, "--mount %s:%s: attaching it", setup->binds[i].src,
+				setup->binds[i].dst);
 	}
 	return 0;
 }

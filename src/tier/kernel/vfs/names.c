@@ -220,9 +220,9 @@ int vfs_rmdir(struct task *t, int dirfd, const char *path)
 	if (r == 0 && s.kind != LAST_NAME)
 		r = s.kind == LAST_DOT ? -EINVAL : s.kind == LAST_DOTDOT ? -ENOTEMPTY : -EBUSY;
 	if (r == 0)
-		r = begin_old(&s, t, dirfd, path, &d);
-	if (r == 0)
 		r = mount_writable(s.at);
+	if (r == 0)
+		r = begin_old(&s, t, dirfd, path, &d);
 	if (r == 0)
 		r = may_delete(t, s.at, d, true);
 	if (r == 0 && mount_at(s.at.mnt, d))
@@ -247,11 +247,11 @@ int vfs_unlink(struct task *t, int dirfd, const char *path)
 	if (r == 0 && s.kind != LAST_NAME)
 		r = -EISDIR;
 	if (r == 0)
+		r = mount_writable(s.at);
+	if (r == 0)
 		r = begin_old(&s, t, dirfd, path, &d);
 	if (r == 0 && s.slash)
 		r = S_ISDIR(d->inode->mode) ? -EISDIR : -ENOTDIR;
-	if (r == 0)
-		r = mount_writable(s.at);
 	if (r == 0)
 		r = may_delete(t, s.at, d, false);
 	if (r == 0 && mount_at(s.at.mnt, d))

@@ -71,8 +71,10 @@ struct vfs_setup {
 	unsigned layer_count;
 	struct vfs_bind {
 		int fd;          /* host directory, or a readable file; taken */
+		const char *src; /* what to call it when it fails */
 		const char *dst; /* absolute guest path */
 		bool read_only, overlay;
+		bool ids;        /* writable: files can be given to other ids of the guest's */
 		bool host_owned; /* not seen through the id map: nobody's is the host's root's */
 	} * binds;
 	unsigned bind_count;

@@ -338,10 +338,12 @@ static void test_binds(void **state)
 	host_dir("rw");
 	host_file("rw/f", "host", 0644);
 	/* As a detached mount is: for walking only. */
-	binds[0] = (struct vfs_bind){ openat(host_open_dir("rw"), ".", O_PATH | O_CLOEXEC),
-		"/mnt/rw", false, false, false };
-	binds[1] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/ro", true, false, false };
-	binds[2] = (struct vfs_bind){ host_open_dir("rw"), "/mnt/over", false, true, false };
+	binds[0] = (struct vfs_bind){ .fd = openat(host_open_dir("rw"), ".", O_PATH | O_CLOEXEC),
+		.dst = "/mnt/rw" };
+	binds[1] =
+		(struct vfs_bind){ .fd = host_open_dir("rw"), .dst = "/mnt/ro", .read_only = true };
+	binds[2] =
+		(struct vfs_bind){ .fd = host_open_dir("rw"), .dst = "/mnt/over", .overlay = true };
 	start(layers, 2, binds, 3);
 	assert_string_equal(read_file("/mnt/rw/f"), "host");
 	assert_int_equal(open_at("/mnt/ro/f", O_WRONLY), -EROFS);
@@ -374,7 +376,7 @@ static void test_given_read_only(void **state)
 
 	host_dir("given");
 	host_file("given/f", "host", 0644);
-	bind = (struct vfs_bind){ host_open_dir("given"), "/ro", true, false, false };
+	bind = (struct vfs_bind){ .fd = host_open_dir("given"), .dst = "/ro", .read_only = true };
 	start(NULL, 0, &bind, 1);
 	attr = fake_put(g, &writable, sizeof(writable));
 	assert_int_equal(CALL(mkdir, P("/b"), 0755), 0);

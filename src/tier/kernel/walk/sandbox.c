@@ -168,13 +168,17 @@ static int save_with_head(
 	return 0;
 }
 
-/* What guests have read and closed in place, and nobody has heard of yet. */
+/* What guests have read, closed and set in place, and nobody has heard of yet. */
 static void catch_up(struct kernel *k)
 {
-	for (struct proc *p = k->procs; p; p = p->next)
-		for (struct task *t = p->tasks; t; t = t->next)
-			if (t->state != TASK_DEAD)
-				place_sync(t);
+	for (struct proc *p = k->procs; p; p = p->next) {
+		for (struct task *t = p->tasks; t; t = t->next) {
+			if (t->state == TASK_DEAD)
+				continue;
+			place_sync(t);
+			place_signals_sync(t);
+		}
+	}
 }
 
 int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret_len, struct err *e)
