@@ -18,6 +18,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/keys/key.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/trap/later.h"
@@ -31,7 +32,7 @@
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/survey.h"
 
-enum { STREAM_VERSION = 2 };
+enum { STREAM_VERSION = 3 };
 static const char stream_magic[8] = "WARDKRN";
 
 struct head {
@@ -77,6 +78,7 @@ static const struct {
 	void (*walk)(struct kernel *k, struct walk *w);
 } sections[] = {
 	{ "kernel", kernel_walk },
+	{ "namespaces", namespaces_walk },
 	{ "tasks", tasks_section },
 	{ "keys", keys_walk },
 	{ "names", names_walk },
