@@ -104,7 +104,7 @@ CASE(changes)
 	lseek(fd, 0, SEEK_SET);
 	look(fd, 0);
 	for (int i = 0; i < 200; i++)
-		need("pwrite", pwrite(fd, "0123456789" + i % 10, 1, i));
+		need("pwrite", pwrite(fd, &"0123456789"[i % 10], 1, i));
 	look(fd, 1);
 }
 
