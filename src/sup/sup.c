@@ -106,7 +106,7 @@ static int send_start(struct sup *s, struct err *e)
 	own_mem const char **env = join_env(s->plan->env, box_env(s->box));
 	struct proto_start start = {
 		.stream = STREAM,
-		.flags = START_LAST,
+		.flags = START_LAST | (s->plan->workdir_made ? START_MAKE_CWD : 0),
 		.argv = s->plan->argv,
 		.env = env,
 		.cwd = box_workdir(s->box) ? box_workdir(s->box) : s->plan->workdir,

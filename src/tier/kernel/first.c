@@ -264,6 +264,7 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 		if (str_fmt(names[n], sizeof(names[n]), "/%s", bind_name(i)) < 0)
 			return err_say(e, ENAMETOOLONG, "a folder of the host template");
 		binds[n] = (struct vfs_bind){ .fd = b->binds[n],
+			.src = "host",
 			.dst = names[n],
 			.read_only = true,
 			.host_owned = b->rooted };
@@ -271,6 +272,7 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 	}
 	for (unsigned i = 0; i < b->mount_count; i++, n++)
 		binds[n] = (struct vfs_bind){ .fd = b->mounts[i],
+			.src = plan->mounts[i].src,
 			.dst = plan->mounts[i].dst,
 			.read_only = plan->mounts[i].mode == MOUNT_RO,
 			.ids = b->rooted,
@@ -393,10 +395,14 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	r = engine_start(k, e);
 	if (r == 0 && walker_start)
 		r = walker_start(boot->walker, k, b, e);
-	if (r == 0)
-		r = kbox_tree(b, k, e);
-	if (r == 0)
-		r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_MOUNTS);
+	r = kbox_tree(b, k, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_AGENT);
+	r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
 	if (r == 0)
 		r = first_task(boot, e);
 	if (r < 0)
