@@ -293,7 +293,7 @@ int agent_run(const struct agent_config *config)
 	a->channel = config->channel;
 	a->not_init = config->not_init;
 	a->keeper = config->keeper;
-	a->standby.wanted = config->standby;
+	a->standby.wanted = a->untouched = config->standby;
 	spare_init(&a->spare);
 	a->limits = config->limits;
 	a->limits_arg = config->arg;

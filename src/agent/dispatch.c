@@ -70,6 +70,12 @@ int request_shutdown(struct agent *a, const struct request *q, struct err *e)
 	return 0;
 }
 
+static bool changes_files(uint16_t type)
+{
+	return type == PROTO_WRITE || type == PROTO_MKDIR || type == PROTO_REMOVE ||
+	       type == PROTO_RENAME;
+}
+
 /* Reads the fields and calls; every failure ends in @e. */
 static int call(struct agent *a, const struct row *row, const struct frame *f, struct err *e)
 {
@@ -94,6 +100,7 @@ static int call(struct agent *a, const struct row *row, const struct frame *f, s
 	if (values_num(&v, TAG_WINDOW, 1) - 1 >= FLOW_CREDIT_MAX)
 		return err_say(e, EINVAL, "a window is 1 to %d bytes", FLOW_CREDIT_MAX);
 	q.v = &v;
+	a->untouched &= !changes_files(f->type);
 	return row->fn(a, &q, e);
 }
 

@@ -42,7 +42,7 @@ static void refresh(struct agent *a)
 {
 	uint64_t stamp;
 
-	if (a->names_turn == a->turn)
+	if (a->names_turn == a->turn || (a->names_turn && a->untouched))
 		return;
 	a->names_turn = a->turn;
 	stamp = stamp_of("/etc/passwd") ^ stamp_of("/etc/group") << 1;

@@ -55,10 +55,25 @@ static int place_fds(const int fds[3])
 	return syscall(SYS_close_range, 3, ~0U, 0) < 0 ? -errno : 0;
 }
 
+/* Nothing that become() would change. */
+static bool is_already(const struct identity *who)
+{
+	uid_t uid[3];
+	gid_t gid[3];
+
+	return !who->group_count && getgroups(0, NULL) == 0 &&
+	       getresuid(&uid[0], &uid[1], &uid[2]) == 0 &&
+	       getresgid(&gid[0], &gid[1], &gid[2]) == 0 && uid[0] == who->uid &&
+	       uid[1] == who->uid && uid[2] == who->uid && gid[0] == who->gid &&
+	       gid[1] == who->gid && gid[2] == who->gid;
+}
+
 static int become(const struct identity *who)
 {
 	bool same = who->uid == geteuid() && who->gid == getegid() && !who->group_count;
 
+	if (same && is_already(who))
+		return 0;
 	/* By number, for this thread alone: the C library's versions take locks. Where the user
 	 * namespace forbids setgroups, whoever stays who it is gains nothing by the failure. */
 	if (syscall(SYS_setgroups, (size_t)who->group_count, who->groups) < 0 &&

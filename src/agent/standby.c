@@ -24,7 +24,7 @@
 /* The word. The kernel writes the first when the process has exec'd or ended: set_tid_address(). */
 enum { STANDBY_GONE, STANDBY_BEGINS, STANDBY_WAITS, STANDBY_GOES };
 
-enum { BEGIN_NS = 50 * 1000 * 1000 };
+enum { BEGIN_NS = 50 * 1000 * 1000, TOUCH_BYTES = 2048 };
 
 static void word_wait(struct standby *h, uint32_t is, const struct timespec *time)
 {
@@ -52,6 +52,8 @@ static int wait_for_command(void *arg)
 	word_set(h, STANDBY_WAITS);
 	while (word_of(h) == STANDBY_WAITS)
 		word_wait(h, STANDBY_WAITS, NULL);
+	if (h->held)
+		sched_setaffinity(0, sizeof(h->cpus), &h->cpus);
 	return spawn_finish(h->spawn);
 }
 
@@ -79,6 +81,23 @@ static void leave_spare(struct standby *h, struct spare *sp)
 	spare_init(sp);
 }
 
+static void touch(void *at)
+{
+	volatile uint8_t *byte = at;
+
+	*byte = *byte;
+}
+
+/* What a START writes to first: the kernel finds the pages now, and not then. */
+static void touch_pages(struct agent *a)
+{
+	touch(a->in.buf);
+	touch(a->in.buf + TOUCH_BYTES);
+	touch(a->streams);
+	touch(a->streams + 1);
+	touch(a->strings);
+}
+
 void standby_make(struct agent *a)
 {
 	struct standby *h = &a->standby;
@@ -89,6 +108,8 @@ void standby_make(struct agent *a)
 		return;
 	/* Once, whatever becomes of it: without it a START takes longer, and that is all. */
 	h->wanted = false;
+	if (sched_getaffinity(0, sizeof(h->cpus), &h->cpus) < 0)
+		CPU_ZERO(&h->cpus);
 	h->spawn = &s;
 	h->word = STANDBY_BEGINS;
 	h->pid = clone(wait_for_command, h->stack + sizeof(h->stack), CLONE_VM | SIGCHLD, h);
@@ -98,6 +119,23 @@ void standby_make(struct agent *a)
 		leave_spare(h, sp);
 	else
 		h->pid = 0;
+	touch_pages(a);
+}
+
+/*
+ * It goes on where we are now, since we stop: on another CPU it would be woken from far, or wait
+ * for whoever runs there. It takes all of its CPUs back before anything else.
+ */
+static bool hold_here(struct standby *h, pid_t pid)
+{
+	int cpu = sched_getcpu();
+	cpu_set_t here;
+
+	if (cpu < 0 || cpu >= CPU_SETSIZE || !CPU_ISSET(cpu, &h->cpus))
+		return false;
+	CPU_ZERO(&here);
+	CPU_SET(cpu, &here);
+	return sched_setaffinity(pid, sizeof(here), &here) == 0;
 }
 
 bool standby_waits(const struct agent *a)
@@ -115,6 +153,7 @@ pid_t standby_spawn(struct agent *a, struct spawn *s)
 	s->code = 0;
 	s->step = START_STEP_SETUP;
 	h->spawn = s;
+	h->held = hold_here(h, pid);
 	/* Killed from outside since we looked: its word must not be written over. */
 	if (!__atomic_compare_exchange_n(
 		    &h->word, &waits, STANDBY_GOES, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
@@ -138,8 +177,14 @@ void standby_ended(struct agent *a, pid_t pid)
 
 void standby_drop(struct agent *a)
 {
+	pid_t pid = a->standby.pid;
+
 	a->standby.wanted = false;
-	if (a->standby.pid)
-		kill(a->standby.pid, SIGKILL);
-	standby_ended(a, a->standby.pid);
+	if (!pid)
+		return;
+	kill(pid, SIGKILL);
+	/* Until it is reaped it counts against the limit of processes. */
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	standby_ended(a, pid);
 }

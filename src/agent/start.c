@@ -288,6 +288,7 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 	s->proc.drain = st->flags & START_DRAIN;
 	pid = is_for_standby(a, st) ? spawn_standby(a, s, &sp)
 				    : open_and_spawn(a, st, s, &sp, passed);
+	a->untouched = false;
 	if (pid < 0) {
 		stream_close(a, s);
 		fail_with(a, st, sp.step, -pid);

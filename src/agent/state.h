@@ -3,6 +3,7 @@
 #define WARD_AGENT_STATE_H
 
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -141,6 +142,8 @@ struct standby {
 	uint32_t word;
 	int out[2]; /* our ends of its stdout and stderr */
 	struct spawn *spawn;
+	cpu_set_t cpus; /* that it may run on; none: not known */
+	bool held;      /* to one of them */
 };
 
 struct agent {
@@ -181,6 +184,7 @@ struct agent {
 		int fd;
 	} gives[GIVES_MAX];
 	unsigned give_count;
+	bool untouched; /* nobody has changed a file: there was no command, and no request to */
 	unsigned names_turn;
 	uint64_t names_stamp;
 	struct name names[NAMES_MAX];

@@ -24,6 +24,9 @@ struct db {
 	int depth;       /* in a transaction of db_begin() */
 	int64_t version; /* PRAGMA data_version at the last db_changed() */
 	int wal_pages;   /* after the last commit */
+	/* change.c: our commits to the log, and what its index said after so many of them. */
+	uint32_t commits, counter, counter_commits;
+	bool counted;
 };
 
 /* The negative errno for what SQLite said, with the message in @e. */

@@ -393,6 +393,48 @@ static void others_changes_are_seen(void **state)
 	assert_false(db_changed(f->db));
 }
 
+/* Among many of our own, which write, write nothing, or are taken back: each of another's is seen,
+ * once, and none that was not there. */
+static void others_are_told_from_our_own(void **state)
+{
+	struct fixture *f = *state;
+	struct db_tenant t = { "acme", 5, -1, -1, -1 };
+	struct db *tool = open_db(f, DB_TOOL);
+	char id[16];
+
+	db_changed(f->db);
+	for (unsigned i = 0; i < 300; i++) {
+		if (i % 3 == 0) {
+			snprintf(id, sizeof(id), "b%u", i);
+			insert(f->db, id, 1, 1);
+		} else if (i % 3 == 1) {
+			assert_int_equal(db_begin(f->db, NULL), 0);
+			if (i % 2) {
+				assert_int_equal(db_tenant_put(f->db, &t, 2, NULL), 0);
+				db_rollback(f->db);
+			} else {
+				assert_int_equal(db_commit(f->db, NULL), 0);
+			}
+		}
+		if (i % 7 == 0) {
+			t.sandboxes = i;
+			assert_int_equal(db_tenant_put(tool, &t, 1, NULL), 0);
+		}
+		if (i % 50 == 0)
+			assert_int_equal(db_checkpoint(f->dir, NULL), 0);
+		assert_int_equal(db_changed(f->db), i % 7 == 0);
+		assert_false(db_changed(f->db));
+	}
+	/* Nobody asked while another wrote between two of ours. */
+	insert(f->db, "x", 1, 1);
+	t.sandboxes = 1000;
+	assert_int_equal(db_tenant_put(tool, &t, 1, NULL), 0);
+	insert(f->db, "y", 1, 1);
+	assert_true(db_changed(f->db));
+	assert_false(db_changed(f->db));
+	db_close(tool);
+}
+
 static void a_change_is_whole_or_not(void **state)
 {
 	struct fixture *f = *state;
@@ -643,6 +685,7 @@ int main(void)
 		TEST(pools),
 		TEST(snapshots),
 		TEST(others_changes_are_seen),
+		TEST(others_are_told_from_our_own),
 		TEST(a_change_is_whole_or_not),
 		TEST(survives_a_kill),
 		TEST(refuses_what_is_not_ours),

@@ -58,6 +58,7 @@ static int on_wal(void *arg, sqlite3 *h, const char *name, int pages)
 	struct db *db = arg;
 
 	db->wal_pages = pages;
+	db->commits++;
 	if (pages >= DB_WAL_PAGES_MAX)
 		sqlite3_wal_checkpoint_v2(h, name, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
 	return SQLITE_OK;
@@ -189,17 +190,6 @@ void db_rollback(struct db *db)
 	db->depth = 0;
 	if (!sqlite3_get_autocommit(db->h))
 		run_one(db, DB_ROLLBACK, "taking a change back", NULL);
-}
-
-bool db_changed(struct db *db)
-{
-	own_stmt sqlite3_stmt *s = db_stmt(db, DB_DATA_VERSION, NULL);
-	int64_t was = db->version;
-
-	if (!s || db_row(db, s, "looking for changes", NULL) <= 0)
-		return true;
-	db->version = sqlite3_column_int64(s, 0);
-	return db->version != was;
 }
 
 bool db_wants_checkpoint(struct db *db)

@@ -34,6 +34,8 @@ enum {
 	SMALL = FRAME_HEAD + 1024,
 	STATUS_WARD = 125,
 	SPIN_GAP_NS = 50 * 1000, /* between two looks: somebody else had a turn */
+	CLAIM_STACK = FRAME_PAYLOAD_MAX + 16 * 1024, /* what is read, and what reads it */
+	PAGE = 4096,
 };
 
 static const uint64_t ns_per_ms = 1000000;
@@ -402,6 +404,16 @@ static void tell_bound(struct serve *s, bool over)
 			s->bound_trace[0] ? s->bound_trace : NULL);
 }
 
+/* The stack that the claim will need, below the room for its frames: its pages are found now. */
+static __attribute__((noinline)) void touch_stack(void)
+{
+	uint8_t room[CLAIM_STACK];
+	volatile uint8_t *p = room;
+
+	for (size_t at = 0; at < CLAIM_STACK - FRAME_PAYLOAD_MAX; at += PAGE)
+		p[at] = 0;
+}
+
 /*
  * A claim is on its way. Whoever sleeps until it comes is woken later than whoever looks for it,
  * which costs nobody anything: it ends when somebody else was given this CPU.
@@ -409,8 +421,10 @@ static void tell_bound(struct serve *s, bool over)
 static void await_claim(struct serve *s)
 {
 	struct pollfd p = { .fd = s->link.fd, .events = POLLIN };
-	uint64_t now = clock_ns(), last;
+	uint64_t now, last;
 
+	touch_stack();
+	now = clock_ns();
 	do
 		last = now;
 	while (p.fd >= 0 && poll(&p, 1, 0) == 0 && (now = clock_ns()) < s->soon_ns &&

@@ -511,6 +511,18 @@ def test_files_by_frames(sup):
     assert link.take(stream).name == "OK"
 
 
+def test_a_user_who_changed_before_the_first_command(sup):
+    """Users are looked up ahead; a file that was written since counts, also through a descriptor that was passed before."""
+    link = sup.link
+    _, fd = opened_file(link, "WRITE", APPEND, PATH="/etc/passwd")
+    assert link.call("STAT", HOME, PATH="", USER="daemon").PATH == "/usr/sbin"
+    os.truncate(fd, 0)
+    os.write(fd, b"daemon:x:4321:4322::/srv:/bin/sh\n")
+    os.close(fd)
+    out, _, end = link.run(["sh", "-c", "id -u; id -g; pwd; echo $HOME"], USER="daemon")
+    assert out.split() == [b"4321", b"4322", b"/srv", b"/srv"], end
+
+
 @pytest.mark.parametrize("path", ["/dev/zero", "/proc/self/mem", "/tmp", "/dev/fd/0", "/no/such"])
 def test_only_files_are_passed(sup, path):
     frame = sup.link.call("READ", PASS_FD, PATH=path)

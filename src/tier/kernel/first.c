@@ -19,7 +19,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "abi/newer.h"
 #include "base/own.h"
@@ -446,7 +445,7 @@ void kbox_first(struct box *box, int channel)
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
 	struct boot_wait wait = { .entry.fn = on_blank, .boot = &boot };
 	struct err e = { 0 };
-	int r, status;
+	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* The keys of ward's terminal are ward's business: guests are in no group that they reach.
@@ -473,6 +472,4 @@ void kbox_first(struct box *box, int channel)
 	wait_add(&engine_of(boot.k)->blank_queue, &wait.entry);
 	engine_end(boot.k);
 	engine_loop(boot.k);
-	status = boot.k->over_status;
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }

@@ -154,6 +154,8 @@ void store_charge(struct inode *i); /* what it takes has changed */
 /* tree_file.c */
 extern const struct file_ops tree_file_ops, tree_dir_ops;
 int tree_open(struct inode *i, struct file *f, struct task *t);
+/* A descriptor of the contents that can only be read, borrowed from @f; -ENODEV: there is none. */
+int tree_read_fd(struct file *f);
 
 /* xattr.c */
 ssize_t tree_getxattr(struct inode *i, const char *name, void *buf, size_t cap);

@@ -97,7 +97,7 @@ static const uint16_t anywhere[] = { SYS_mprotect, SYS_munmap, SYS_brk, SYS_sche
 	SYS_restart_syscall, SYS_rseq, 449 /* futex_waitv */, 462 /* mseal */ };
 /* From the shim's page, with whatever arguments. */
 static const uint16_t from_shim[] = { SYS_mmap, SYS_exit, SYS_sigaltstack, SYS_exit_group,
-	SYS_close_range };
+	SYS_close_range, SYS_pread64 };
 /* Looked at below. */
 static const uint16_t by_argument[] = { SYS_mmap, SYS_clone, SYS_prctl, SYS_arch_prctl,
 	SYS_rt_sigreturn };

@@ -15,6 +15,7 @@
 
 #include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/limits.h"
@@ -387,6 +388,8 @@ void super_unref(struct super *sb)
 	dentry_shrink(sb->k->vfs, 0);
 	if (sb->ops->clean)
 		sb->ops->clean(sb);
+	ns_unref(sb->owner ? &sb->owner->ns : NULL);
+	sb->owner = NULL;
 	sb->over = true;
 	super_lost_inode(sb);
 }

@@ -23,6 +23,7 @@
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/vfs/ops.h"
 
 static const struct super_ops anon_super = { .name = "anon_inodefs" };
@@ -241,8 +242,11 @@ static int build(struct kernel *k, struct vfs_setup *setup, struct err *e)
 	k->root_mount = mount_create(k, root, NULL, 0, "ward");
 	if (!k->root_mount)
 		return err_set(e, ENOMEM, "the sandbox's root mount");
+	k->root_mount->top = true;
 	builder_init(&b, k);
 	r = mount_anon(k);
+	if (r == 0)
+		r = nsfs_init(k);
 	if (r == 0)
 		r = mount_kernel(&b);
 	if (r < 0)
@@ -285,7 +289,9 @@ void vfs_done(struct kernel *k)
 	wait_flush(&v->mount_wait);
 	loops_done(k);
 	knobs_done(k);
+	mnt_done(k);
 	guest_mounts_done(v);
+	nsfs_done(k);
 	super_unref(v->memfds);
 	if (v->anon) {
 		dentry_unref(v->anon->root);
