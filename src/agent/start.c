@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "agent/process.h"
@@ -21,7 +22,7 @@
 
 enum {
 	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN |
-		      START_HOME | START_DRAIN,
+		      START_HOME | START_DRAIN | START_MAKE_CWD,
 	EXTRA_STRINGS = 8, /* the free slot, two NULLs, HOME, USER, LOGNAME */
 };
 
@@ -322,6 +323,21 @@ static __attribute__((noinline)) void run_at_home(struct agent *a, struct start 
 	run(a, st, who, s, passed);
 }
 
+/* What cannot be made is not there when the process enters it, and that is said then. */
+static __attribute__((noinline)) void make_way(const char *path)
+{
+	char copy[WARD_PATH_MAX];
+
+	if (access(path, F_OK) == 0 || str_copy(copy, sizeof(copy), path) < 0)
+		return;
+	for (char *p = copy + 1; (p = strchr(p, '/')) != NULL; p++) {
+		*p = '\0';
+		mkdir(copy, 0755);
+		*p = '/';
+	}
+	mkdir(copy, 0755);
+}
+
 /* Opens the stream and runs; takes @passed. Negative: dispatch answers with @e. */
 static int begin(struct agent *a, struct start *st, const struct passed *passed, struct err *e)
 {
@@ -339,6 +355,8 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 	st->or_root = st->user && (st->flags & START_HOME) && !st->cwd;
 	if (st->or_root)
 		st->cwd = who.home[0] == '/' ? who.home : "/";
+	if ((st->flags & START_MAKE_CWD) && st->cwd && st->cwd[0] == '/')
+		make_way(st->cwd);
 	s = stream_open(a, st->id, fds ? &process_fds_ops : &process_ops,
 		st->window ? st->window : FLOW_WINDOW, e);
 	if (!s) {

@@ -117,6 +117,10 @@ static int read_option(char **argv, int *at, struct wish *w, struct err *e)
 		w->no_pool = true;
 	else if (str_eq(argv[*at], "--json"))
 		w->json = true;
+	else if (strncmp(argv[*at], "--tap", 5) == 0)
+		return err_say(e, EINVAL,
+			"--tap is for 'ward run --tier vm': a tap is one machine's, and the daemon "
+			"has none to give");
 	else
 		return err_say(
 			e, EINVAL, "'%s' is not accepted; see 'ward help create'", argv[*at]);

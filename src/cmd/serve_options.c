@@ -4,8 +4,10 @@
  *
  * Owns:  where ward.toml is looked for, and what an option does to it.
  */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -209,6 +211,7 @@ int serve_address(const char *text, char host[64], uint16_t *ret_port, struct er
 {
 	const char *colon = strrchr(text, ':');
 	size_t len = colon ? (size_t)(colon - text) : 0;
+	struct in6_addr in; /* room for both kinds */
 	uint64_t port;
 
 	if (!len || parse_u64(colon + 1, 0, 65535, &port) < 0)
@@ -224,6 +227,9 @@ int serve_address(const char *text, char host[64], uint16_t *ret_port, struct er
 	/* A name would be looked up; an address says what is meant. */
 	if (str_eq(host, "localhost"))
 		str_copy(host, 64, "127.0.0.1");
+	if (inet_pton(AF_INET, host, &in) != 1 && inet_pton(AF_INET6, host, &in) != 1)
+		return err_say(
+			e, EINVAL, "the host in '%s' is no address, such as 127.0.0.1", text);
 	*ret_port = (uint16_t)port;
 	return 0;
 }

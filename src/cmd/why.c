@@ -72,9 +72,12 @@ static int show_box(void *arg, const struct db_box *box)
 		str_show(line, sizeof(line), box->reason));
 	buf_add_fmt(b, "  tenant    %s\n", box->tenant[0] ? box->tenant : "- (a pool)");
 	buf_add_fmt(b, "  template  %s\n", str_show(line, sizeof(line), box->template_asked));
-	buf_add_fmt(b, "  tier      %s", tier_text(box->tier));
-	buf_add_fmt(b, "%s%s\n", box->tier_why[0] ? ": " : "",
-		str_show(line, sizeof(line), box->tier_why));
+	str_show(line, sizeof(line), box->tier_why);
+	if (str_after(line, tier_text(box->tier))) /* usually it begins with its name */
+		buf_add_fmt(b, "  tier      %s\n", line);
+	else
+		buf_add_fmt(
+			b, "  tier      %s%s%s\n", tier_text(box->tier), *line ? ": " : "", line);
 	if (box->tier_by[0])
 		buf_add_fmt(b, "  named by  %s\n", str_show(line, sizeof(line), box->tier_by));
 	buf_add_str(b, "  steps\n");

@@ -310,9 +310,27 @@ static void read_version(const char *path, char ret[128])
 			*p = '?';
 }
 
+/* What the last trial said, for whoever asks why there is no vm tier; NULL: it went well. */
+static void note_trial(const struct work *w, const char *text)
+{
+	char path[WARD_PATH_MAX];
+	own_fd int fd = -1;
+
+	if (str_fmt(path, sizeof(path), "%s/kernels/" KERNEL_REFUSED, w->q->state_dir) < 0)
+		return;
+	if (!text) {
+		unlink(path);
+		return;
+	}
+	fd = host_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0644);
+	if (fd >= 0)
+		host_pwrite(fd, text, strlen(text), 0); /* a help, no more */
+}
+
 static int try_it(const struct work *w, struct err *e)
 {
 	own_fd int kvm = -1;
+	int r;
 
 	if (w->q->untested)
 		return 0;
@@ -321,7 +339,9 @@ static int try_it(const struct work *w, struct err *e)
 	if (kvm < 0)
 		return err_set(e, -kvm,
 			"opening /dev/kvm to try the kernel (--untested takes it without)");
-	return vm_trial(w->new.path, kvm, w->q->timeout_ms, e);
+	r = vm_trial(w->new.path, kvm, w->q->timeout_ms, e);
+	note_trial(w, r < 0 ? e->msg : NULL);
+	return r;
 }
 
 /* Renames it to what it is, and makes it the default. */

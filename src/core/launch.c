@@ -318,8 +318,10 @@ static int fill_from_template(struct launch *l, struct err *e)
 	if ((!p->argv || !p->argv[0]) && !req->live)
 		return err_say(e, EINVAL,
 			"no command: give one after '--' (this template has none of its own)");
-	if (!p->workdir)
+	if (!p->workdir) {
 		p->workdir = l->tmpl.workdir;
+		p->workdir_made = p->workdir && !str_eq(p->workdir, "/");
+	}
 	if (!p->user)
 		p->user = l->tmpl.user;
 	if (p->user && is_root(p->user))

@@ -87,11 +87,22 @@ static bool check_key(struct call *c)
 	return r == 0;
 }
 
+/* An address, or the name that is never looked up elsewhere. */
+static bool is_local_name(const char *host)
+{
+	return !*host || strcasecmp(host, "localhost") == 0 || *host == '[' || strchr(host, ':') ||
+	       host[strspn(host, "0123456789.")] == '\0';
+}
+
+/*
+ * Does this very host ask? Its address is not enough: a proxy here speaks for others, and so does a
+ * browser that was told that some name on the net means 127.0.0.1.
+ */
 static bool is_loopback(struct wire_req *q)
 {
-	const struct wire_peer *peer = wire_peer(q);
-
-	return peer->is_loopback || is_own_socket(q);
+	return is_own_socket(q) ||
+	       (wire_peer(q)->is_loopback && is_local_name(wire_host(q)) &&
+		       !wire_header(q, "X-Forwarded-For") && !wire_header(q, "Forwarded"));
 }
 
 /* Names only: what a client writes here becomes a field of the agent's protocol, and "0:0" means
@@ -256,7 +267,7 @@ bool auth_check(struct call *c)
 	else if (c->route->auth == AUTH_KEY)
 		ok = check_key(c);
 	else if (c->route->auth == AUTH_METRICS)
-		ok = is_loopback(c->q) || check_key(c);
+		ok = (!key_of(c->q) && is_loopback(c->q)) || check_key(c);
 	if (!ok)
 		c->front->failures++;
 	else

@@ -17,6 +17,7 @@
 #include "front/limits.h"
 #include "front/route.h"
 #include "wire/envelope.h"
+#include "wire/limits.h"
 
 enum { ERROR_BYTES_MAX = 8192 };
 
@@ -103,11 +104,17 @@ static void allow_origin(struct call *c)
 
 void call_json(struct call *c, unsigned status, const struct buf *b)
 {
-	allow_origin(c);
-	if (b->bad)
+	if (b->bad) {
 		call_fail_memory(c);
-	else
-		wire_reply(c->q, status, "application/json", b->data, b->len);
+		return;
+	}
+	/* It stays until the client has read it. */
+	if (b->len > WIRE_REPLY_HIGH && !wire_hold(c->q, b->len)) {
+		call_fail_busy(c);
+		return;
+	}
+	allow_origin(c);
+	wire_reply(c->q, status, "application/json", b->data, b->len);
 }
 
 void call_empty(struct call *c, unsigned status)
@@ -265,6 +272,24 @@ void call_fail_link(struct call *c, const struct link_failed *f)
 void call_fail_memory(struct call *c)
 {
 	fail_text(c, 500, RPC_INTERNAL, "out of memory");
+}
+
+void call_fail_busy(struct call *c)
+{
+	if (!wire_reply_started(c->q))
+		wire_reply_header(c->q, "Retry-After", "1");
+	fail_text(c, 429, RPC_RESOURCE_EXHAUSTED,
+		"too many large requests and answers are under way: try again");
+}
+
+void call_fail_body(struct call *c, int r, size_t max)
+{
+	if (r == -ENOBUFS)
+		call_fail_busy(c);
+	else if (r == -EMSGSIZE)
+		call_fail(c, 413, "the body has more than %zu bytes", max);
+	else
+		call_fail(c, wire_status_of(r), "the body did not arrive whole");
 }
 
 bool call_failed(struct call *c, int r, const struct err *e)

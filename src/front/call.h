@@ -92,6 +92,10 @@ void call_fail_hub(struct call *c, const struct hub_fail *f);
 bool call_verb_failed(struct call *c, const struct hub_fail *fail);
 void call_fail_link(struct call *c, const struct link_failed *f);
 void call_fail_memory(struct call *c);
+/* All requests together make the daemon hold too much (wire_hold()). */
+void call_fail_busy(struct call *c);
+/* A body of which @max bytes were wanted; @r is what wire_body_whole() or its callback said. */
+void call_fail_body(struct call *c, int r, size_t max);
 /* If @r is negative: answers with @e, and is true. */
 bool call_failed(struct call *c, int r, const struct err *e);
 

@@ -104,12 +104,17 @@ static bool open_envelope(struct call *c)
 	return true;
 }
 
+static size_t body_max(const struct call *c)
+{
+	return c->route->body == BODY_JSON ? FRONT_JSON_MAX : FRONT_RPC_MAX + ENVELOPE_HEAD;
+}
+
 static void on_whole(void *ctx, struct wire_req *q, const char *data, size_t len, int r)
 {
 	struct call *c = ctx;
 
 	if (r < 0) {
-		call_fail(c, wire_status_of(r), "the body did not arrive whole");
+		call_fail_body(c, r, body_max(c));
 		return;
 	}
 	c->body = data;
@@ -119,10 +124,12 @@ static void on_whole(void *ctx, struct wire_req *q, const char *data, size_t len
 	c->route->handler(c);
 }
 
-static void read_body(struct call *c, size_t max)
+static void read_body(struct call *c)
 {
-	if (wire_body_whole(c->q, max, on_whole) < 0)
-		call_fail(c, 413, "the body has more than %zu bytes", max);
+	int r = wire_body_whole(c->q, body_max(c), on_whole);
+
+	if (r < 0)
+		call_fail_body(c, r, body_max(c));
 }
 
 static bool read_rpc_head(struct call *c)
@@ -159,12 +166,12 @@ static void serve(struct call *c)
 		c->route->handler(c);
 		break;
 	case BODY_JSON:
-		read_body(c, FRONT_JSON_MAX);
+		read_body(c);
 		break;
 	case BODY_RPC:
 	case BODY_STREAM:
 		if (read_rpc_head(c))
-			read_body(c, FRONT_RPC_MAX + ENVELOPE_HEAD);
+			read_body(c);
 		break;
 	}
 }

@@ -17,6 +17,7 @@ struct front {
 	struct loop *loop;
 	const struct wire_server *server; /* NULL: its numbers are not shown */
 	struct watcher *watchers;         /* e2b/watchers.c */
+	size_t watched;                   /* bytes of events that these keep, all together */
 	struct interp *interps;           /* e2b/interp.c */
 	size_t lines;                     /* bytes that readers of drivers keep, all together */
 	unsigned live;                    /* requests */

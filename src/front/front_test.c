@@ -167,6 +167,28 @@ static void test_jin_refuses(void **state)
 	}
 }
 
+/* A document of many values costs the parser far more than its bytes. */
+static void test_jin_counts_values(void **state)
+{
+	for (size_t n = FRONT_JSON_VALUES / 2 - 2; n <= FRONT_JSON_VALUES / 2 + 2; n += 4) {
+		struct buf b;
+		struct jin *doc = NULL;
+		struct err e = { 0 };
+		int r;
+
+		buf_init(&b, 1 << 20);
+		buf_add_str(&b, "{\"a\":[[]");
+		for (size_t i = 0; i < n; i++)
+			buf_add_str(&b, ",[]");
+		buf_add_str(&b, ",\",[,[,[,[,[,[,[\"]}");
+		r = jin_parse(b.data, b.len, 1 << 20, &doc, &e);
+		assert_int_equal(r, n < FRONT_JSON_VALUES / 2 ? 0 : -EINVAL);
+		assert_true(r == 0 || strstr(e.msg, "values"));
+		jin_destroy(doc);
+		buf_done(&b);
+	}
+}
+
 static void test_jin_fields(void **state)
 {
 	static const char text[] =
@@ -446,6 +468,7 @@ int main(void)
 		cmocka_unit_test(test_where),
 		cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_jin_refuses),
+		cmocka_unit_test(test_jin_counts_values),
 		cmocka_unit_test(test_jin_fields),
 		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_codes),

@@ -26,9 +26,10 @@ static const struct jin *out(const json_t *v)
 	return (const struct jin *)v;
 }
 
-static bool is_too_deep(const char *text, size_t len)
+/* Values are counted too: "[],[],[]" costs the parser fifty times its size. */
+static int check_shape(const char *text, size_t len, struct err *e)
 {
-	unsigned depth = 0;
+	unsigned depth = 0, values = 0;
 	bool quoted = false;
 
 	for (size_t i = 0; i < len; i++) {
@@ -42,13 +43,18 @@ static bool is_too_deep(const char *text, size_t len)
 		} else if (c == '"') {
 			quoted = true;
 		} else if (c == '{' || c == '[') {
+			values++;
 			if (++depth > FRONT_JSON_DEPTH)
-				return true;
+				return err_say(e, EINVAL, "the JSON is nested more than %d deep",
+					FRONT_JSON_DEPTH);
 		} else if ((c == '}' || c == ']') && depth) {
 			depth--;
+		} else if (c == ',' && ++values > FRONT_JSON_VALUES) {
+			return err_say(
+				e, EINVAL, "the JSON has more than %d values", FRONT_JSON_VALUES);
 		}
 	}
-	return false;
+	return 0;
 }
 
 int jin_parse(const char *text, size_t len, size_t max, struct jin **ret, struct err *e)
@@ -56,11 +62,13 @@ int jin_parse(const char *text, size_t len, size_t max, struct jin **ret, struct
 	json_error_t at;
 	char shown[100];
 	json_t *doc;
+	int r;
 
 	if (len > max)
 		return err_say(e, EFBIG, "the body has more than %zu bytes", max);
-	if (is_too_deep(text, len))
-		return err_say(e, EINVAL, "the JSON is nested more than %d deep", FRONT_JSON_DEPTH);
+	r = check_shape(text, len, e);
+	if (r < 0)
+		return r;
 	doc = len ? json_loadb(text, len, JSON_REJECT_DUPLICATES, &at) : json_object();
 	if (!doc && !len)
 		return err_set(e, ENOMEM, "reading JSON");

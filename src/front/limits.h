@@ -7,6 +7,7 @@ enum {
 	FRONT_JSON_MAX = 1 << 20,        /* bytes of a JSON body */
 	FRONT_RPC_MAX = 4 << 20,         /* bytes of an RPC message: stdin comes in one of them */
 	FRONT_JSON_DEPTH = 32,           /* objects and arrays inside each other */
+	FRONT_JSON_VALUES = 16384,       /* values of one document: each costs up to 130 bytes */
 	FRONT_PAIRS_MAX = 256,           /* entries of one map: metadata, envs */
 	FRONT_TEXT_MAX = 64 * 1024,      /* one value of such a map */
 	FRONT_ARGS_MAX = 4096,           /* arguments of a command */
@@ -19,6 +20,7 @@ enum {
 	FRONT_WATCHERS_MAX = 16,         /* polled watchers of one sandbox */
 	FRONT_WATCH_QUEUE_MAX = 4096,    /* events that one of them keeps */
 	FRONT_WATCH_BYTES_MAX = 1 << 20, /* and their bytes */
+	FRONT_WATCHED_MAX = 32 << 20,    /* bytes of such events of all sandboxes together */
 	FRONT_METADATA_BYTES_MAX = 4096, /* X-Metadata-* of one file, keys and values */
 	FRONT_METADATA_KEY_MAX = 246,    /* what a name of an extended attribute leaves */
 	FRONT_KEEPALIVE_S = 90,          /* of silence on a stream, unless the client says */

@@ -27,6 +27,8 @@ static void put_server(struct buf *b, const struct wire_server *s)
 
 	wire_server_stats(s, &n);
 	put(b, "ward_http_connections", "gauge", "Connections open now.", n.conns);
+	put(b, "ward_http_queued_bytes", "gauge", "Answers that are not read yet.", n.queued);
+	put(b, "ward_http_held_bytes", "gauge", "What requests make the daemon keep.", n.held);
 	put(b, "ward_http_connections_total", "counter", "Connections accepted.", n.accepted);
 	put(b, "ward_http_requests_total", "counter", "Requests with a whole head.", n.requests);
 	put(b, "ward_http_refused_total", "counter", "Requests that were no HTTP.", n.refused);
@@ -44,6 +46,7 @@ void front_numbers(void *front, struct buf *out)
 	const struct front *f = front;
 
 	put(out, "ward_front_requests_live", "gauge", "Requests being served.", f->live);
+	put(out, "ward_front_watched_bytes", "gauge", "Events of polled watchers.", f->watched);
 	put(out, "ward_front_refused_total", "counter", "Requests without a right to be made.",
 		f->failures);
 	buf_add_str(out, "# HELP ward_front_requests_total Requests by plane.\n"
@@ -60,7 +63,7 @@ void front_metrics(struct call *c)
 	own_buf struct buf b = { 0 };
 
 	buf_init(&b, FRONT_LISTING_MAX);
-	hub_metrics_text(c->front->hub, &b);
+	hub_metrics_text(c->front->hub, c->who.tenant[0] ? &c->who : NULL, &b);
 	if (b.bad)
 		call_fail_memory(c);
 	else

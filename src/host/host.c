@@ -16,6 +16,7 @@
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -446,6 +447,16 @@ int host_prctl(int op, unsigned long a, unsigned long b, unsigned long c, unsign
 {
 	GATE("prctl");
 	return (int)result(prctl(op, a, b, c, d));
+}
+
+int host_drop_text(void)
+{
+	extern const char __executable_start[], etext[];
+	uintptr_t page = 4095, from = (uintptr_t)__executable_start & ~page,
+		  to = (uintptr_t)etext & ~page;
+
+	GATE("madvise");
+	return (int)result(madvise((void *)from, to - from, MADV_DONTNEED));
 }
 
 int host_short_turns(void)

@@ -85,6 +85,8 @@ int host_prctl(int op, unsigned long a, unsigned long b, unsigned long c, unsign
  * (Linux 6.12; nothing changes on older ones). What it starts is scheduled like anybody.
  */
 int host_short_turns(void);
+/* For who is going to wait: our own code's pages are mapped no more until they run again. */
+int host_drop_text(void);
 int host_setrlimit(int what, const struct rlimit *limit);
 int host_setids(uid_t uid, gid_t gid, const gid_t *groups, size_t count);
 int host_capset(uint64_t effective, uint64_t permitted, uint64_t inheritable);

@@ -258,20 +258,27 @@ static void put_empty(void *arg, const struct hub_empty *m)
 	}
 }
 
-static void put_tenants(struct hub *hub, struct buf *b)
+static bool may_see(const struct hub_caller *who, const struct tenant *t)
+{
+	return !who || who->is_operator || str_eq(who->tenant, t->name);
+}
+
+static void put_tenants(struct hub *hub, const struct hub_caller *who, struct buf *b)
 {
 	head(b, "ward_tenant_sandboxes", "gauge", "Live sandboxes of each tenant.");
 	for (const struct tenant *t = hub->tenants; t; t = t->next)
-		buf_add_fmt(b, "ward_tenant_sandboxes{tenant=\"%s\"} %lld\n", t->name,
-			(long long)t->use.sandboxes);
+		if (may_see(who, t))
+			buf_add_fmt(b, "ward_tenant_sandboxes{tenant=\"%s\"} %lld\n", t->name,
+				(long long)t->use.sandboxes);
 	head(b, "ward_tenant_memory_bytes", "gauge",
 		"Memory that each tenant's sandboxes may use.");
 	for (const struct tenant *t = hub->tenants; t; t = t->next)
-		buf_add_fmt(b, "ward_tenant_memory_bytes{tenant=\"%s\"} %lld\n", t->name,
-			(long long)t->use.memory_bytes);
+		if (may_see(who, t))
+			buf_add_fmt(b, "ward_tenant_memory_bytes{tenant=\"%s\"} %lld\n", t->name,
+				(long long)t->use.memory_bytes);
 }
 
-void hub_metrics_text(struct hub *hub, struct buf *b)
+void hub_metrics_text(struct hub *hub, const struct hub_caller *who, struct buf *b)
 {
 	struct rusage ru;
 
@@ -279,7 +286,7 @@ void hub_metrics_text(struct hub *hub, struct buf *b)
 	put_creates(hub, b);
 	put_pools(hub, b);
 	hub_empty_list(hub, put_empty, b);
-	put_tenants(hub, b);
+	put_tenants(hub, who, b);
 	one(b, "ward_kills_total", "counter", "Kills that were asked for.", hub->n.killed);
 	one(b, "ward_ended_total", "counter", "Sandboxes that ended.", hub->n.ended);
 	one(b, "ward_failed_total", "counter", "Sandboxes that failed.", hub->n.failed);
@@ -290,7 +297,7 @@ void hub_metrics_text(struct hub *hub, struct buf *b)
 	one(b, "ward_keys_refused_total", "counter", "Requests without a good key.",
 		hub->n.keys_refused);
 	one(b, "ward_database_errors_total", "counter", "Writes that failed.", hub->n.db_errors);
-	one(b, "ward_events_total", "counter", "Events.", hub->event_seq);
+	one(b, "ward_events_total", "counter", "Events.", hub->event_seq - hub->event_first);
 	one(b, "ward_calls", "gauge", "Verbs under way.", hub->calls);
 	if (getrusage(RUSAGE_SELF, &ru) == 0) {
 		head(b, "process_cpu_seconds_total", "counter", "CPU time of the daemon.");

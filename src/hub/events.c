@@ -68,11 +68,13 @@ struct hub_events *hub_events_open(struct hub *hub, const struct hub_caller *who
 	void (*wake)(void *arg), void *arg)
 {
 	struct hub_events *s;
-	unsigned count = 0;
+	unsigned count = 0, own = 0;
 
-	for (s = hub->subscribers; s; s = s->next)
+	for (s = hub->subscribers; s; s = s->next) {
 		count++;
-	if (count >= HUB_SUBSCRIBERS_MAX)
+		own += !s->all && str_eq(s->tenant, who->tenant);
+	}
+	if (count >= HUB_SUBSCRIBERS_MAX || (!who->is_operator && own >= HUB_SUBSCRIBERS_EACH))
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)

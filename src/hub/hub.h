@@ -340,7 +340,8 @@ struct hub_events;
 /*
  * A subscription. @wake is called (on the loop thread, once per burst) when there is something to
  * take; it must not block. @since: the last number that was seen, 0: from now on, 1: all there are.
- * A tenant sees its own, an operator all. NULL when there are HUB_SUBSCRIBERS_MAX already.
+ * A tenant sees its own, an operator all. NULL when there are HUB_SUBSCRIBERS_MAX already,
+ * or HUB_SUBSCRIBERS_EACH of this tenant.
  */
 struct hub_events *hub_events_open(struct hub *hub, const struct hub_caller *who, uint64_t since,
 	void (*wake)(void *arg), void *arg);
@@ -392,6 +393,8 @@ struct hub_template {
 	const char *means;  /* after [alias]; the same as name otherwise */
 	enum wall tier;     /* from ward.toml; WALL_NONE: policy decides */
 	int64_t created_us; /* 0: not known */
+	/* What a sandbox of it gets that asks for nothing. */
+	uint64_t cpu_count, memory_bytes, disk_bytes;
 };
 
 void hub_templates(struct hub *hub, const struct hub_caller *who,
@@ -401,8 +404,9 @@ void hub_templates(struct hub *hub, const struct hub_caller *who,
 int hub_template_find(struct hub *hub, const struct hub_caller *who, const char *name,
 	char ret_means[TEMPLATE_NAME_MAX + 1], struct hub_fail *f);
 
-/* Prometheus text. */
-void hub_metrics_text(struct hub *hub, struct buf *out);
+/* Prometheus text. @who: whose numbers, beside those of the whole daemon; NULL or the operator:
+ * every tenant's. */
+void hub_metrics_text(struct hub *hub, const struct hub_caller *who, struct buf *out);
 /* For fronts' own numbers in the same text: called with the buffer each time. */
 void hub_metrics_add(struct hub *hub, void (*add)(void *arg, struct buf *out), void *arg);
 

@@ -93,6 +93,9 @@ static void codes(void **state)
 	e.code = EXDEV;
 	hub_fail_err(&f, &e);
 	assert_int_equal(f.code, HUB_INTERNAL);
+	e.code = EMFILE; /* it passes */
+	hub_fail_err(&f, &e);
+	assert_int_equal(f.code, HUB_BUSY);
 }
 
 static void quotas(void **state)

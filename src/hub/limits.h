@@ -12,7 +12,8 @@ enum {
 	HUB_NETWORK_BYTES_MAX = 32768,  /* of what a front keeps about the network */
 	HUB_BOXES_MAX = 4096,           /* live sandboxes of one daemon */
 	HUB_EVENTS_KEPT = 1024,         /* in the ring that subscribers read from */
-	HUB_SUBSCRIBERS_MAX = 64,       /* event streams open at one time */
+	HUB_SUBSCRIBERS_MAX = 64,       /* event streams open at one time, */
+	HUB_SUBSCRIBERS_EACH = 16,      /* and of one tenant: the rest is for others */
 	HUB_CALLS_MAX = 16384,          /* verbs under way */
 	HUB_SAMPLES_KEPT = 60,          /* of one sandbox's curve, in the daemon */
 	HUB_AUDIT_LINES_MAX = 1000,     /* lines of one look at the audit log */

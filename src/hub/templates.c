@@ -82,10 +82,15 @@ static void put(struct listing *l, const char *name, const char *means, int64_t 
 {
 	struct hub_template t = { .name = name, .means = means, .created_us = created_us };
 	struct config_sandbox says;
+	struct quota_use use;
 	const char *by;
 
 	config_for(l->hub->config, means, &says, &by);
 	t.tier = l->hub->tier != WALL_NONE ? l->hub->tier : says.tier;
+	tenant_want(l->hub, &says.limits, &use);
+	t.memory_bytes = (uint64_t)use.memory_bytes;
+	t.disk_bytes = says.limits.disk_bytes ? says.limits.disk_bytes : t.memory_bytes / 2;
+	t.cpu_count = (uint64_t)(use.cpu_milli + 999) / 1000;
 	l->each(l->arg, &t);
 }
 

@@ -99,6 +99,7 @@ struct plan {
 	const char *const *argv; /* NULL-terminated */
 	const char *const *env;  /* "K=V", NULL-terminated: all that the command gets */
 	const char *workdir;     /* NULL: the template's, or "/" ; workspace tier: the workspace */
+	bool workdir_made;       /* it is the template's: where that does not have it, it is made */
 	const char *user; /* "0", "1000:1000", a name from the template's passwd; NULL: its root */
 	const char *hostname;
 	bool tty;

@@ -13,7 +13,7 @@
 #include "policy/policy.h"
 #include "policy/words.h"
 
-enum { MISSING_SHOWN = 90 }; /* characters of one "what is missing" */
+enum { MISSING_SHOWN = 90, MISSING_ALONE_SHOWN = 150 }; /* characters of one "what is missing" */
 
 static void say(struct decision *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
@@ -84,6 +84,7 @@ static void say_demand(const struct policy_input *in, struct decision *d, unsign
 /* "kernel: not in this build, vm: no /dev/kvm" */
 static void say_missing(const struct policy_input *in, struct decision *d, unsigned mask)
 {
+	int shown = mask & (mask - 1) ? MISSING_SHOWN : MISSING_ALONE_SHOWN;
 	const char *between = "";
 
 	for (unsigned w = WALL_WORKSPACE; w < WALL_COUNT; w++) {
@@ -91,7 +92,7 @@ static void say_missing(const struct policy_input *in, struct decision *d, unsig
 
 		if (!(mask & WALL_BIT(w)) || in->available & WALL_BIT(w))
 			continue;
-		say(d, "%s%s: %.*s", between, wall_name((enum wall)w), MISSING_SHOWN,
+		say(d, "%s%s: %.*s", between, wall_name((enum wall)w), shown,
 			missing ? missing : "not available here");
 		between = ", ";
 	}

@@ -41,6 +41,7 @@ enum {
 	START_NULL_STDIN = 16, /* pipes: stdin is /dev/null */
 	START_HOME = 32,       /* CWD as USER means it; without: home, or "/" when there is none */
 	START_DRAIN = 64,      /* pipes: EXIT waits until nobody has stdout or stderr open */
+	START_MAKE_CWD = 128,  /* CWD, where it is missing, is made */
 
 	OPENED_FD = 1,    /* OPENED: a descriptor came with the frame */
 	OPENED_PTY = 2,   /* OPENED of ADOPT, ATTACH: it has a terminal */

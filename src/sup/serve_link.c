@@ -85,7 +85,8 @@ void link_status_send(struct serve *s)
 		msg_u32(&m, TAG_WAITS, tier_waits(tier_by_wall(s->plan->wall)));
 		msg_text(&m, TAG_WHY, s->decision->why);
 		msg_text(&m, TAG_WARNING, warning);
-		msg_u32(&m, TAG_PID, (uint32_t)box_pid(s->box));
+		/* A daemon that comes at the very end finds no box any more. */
+		msg_u32(&m, TAG_PID, s->box ? (uint32_t)box_pid(s->box) : 0);
 		put_limits(&m, &s->limits);
 	}
 	msg_u64(&m, TAG_TIMEOUT_MS, ms_left(s->deadline_ns));

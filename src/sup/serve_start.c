@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
 #include "sup/serve_impl.h"
 
 enum { FIELD_HEAD = 6 };
@@ -121,17 +122,22 @@ static void fill_start(struct serve *s, const struct frame *f, const struct ctl_
 	const struct start *st, uint32_t number, struct proto_start *out)
 {
 	const char *cwd = ctl_text(v, TAG_CWD), *user = ctl_text(v, TAG_USER);
+	bool makes = false;
 
 	if (!user)
 		user = s->defaults.user;
 	/* Home is somebody's; at the workspace tier there is nobody else to be. */
 	if (!user && s->plan->wall != WALL_WORKSPACE)
 		user = "0";
-	if (!cwd || !*cwd)
+	if (!cwd || !*cwd) {
 		cwd = s->defaults.workdir ? s->defaults.workdir : box_workdir(s->box);
+		/* A copy's agent is whoever's it was copied from, and has started there before. */
+		makes = cwd && s->plan->workdir_made && !s->plan->from &&
+			str_eq(cwd, s->plan->workdir);
+	}
 	*out = (struct proto_start){
 		.stream = number,
-		.flags = f->flags,
+		.flags = f->flags | (makes ? START_MAKE_CWD : 0),
 		.argv = st->argv,
 		.env = st->env,
 		.cwd = cwd,

@@ -408,6 +408,20 @@ static void test_a_daemon_that_dies_with_the_end_in_its_hands(void **state)
 	assert_int_equal(t->data, 0);
 }
 
+/* The box is down and the record written; a new daemon has connected in that moment. */
+static void test_a_daemon_that_comes_at_the_very_end(void **state)
+{
+	struct stage *t = *state;
+
+	link_hang_up(t->s);
+	ctl_done(&t->daemon);
+	t->s->box = NULL;
+	t->to_daemon.type = 0;
+	connect_daemon(t);
+	settle(t);
+	assert_int_equal(t->to_daemon.type, PROTO_STATUS);
+}
+
 static void test_a_daemon_that_does_not_read(void **state)
 {
 	struct stage *t = *state;
@@ -688,6 +702,7 @@ int main(void)
 		TEST(test_calls_of_a_lost_daemon),
 		TEST(test_output_waits_for_the_next_daemon),
 		TEST(test_a_daemon_that_dies_with_the_end_in_its_hands),
+		TEST(test_a_daemon_that_comes_at_the_very_end),
 		TEST(test_a_daemon_that_does_not_read),
 		TEST(test_a_request_in_the_middle_of_another),
 		TEST(test_data_for_a_paused_sandbox),

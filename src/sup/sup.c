@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "host/host.h"
 #include "proto/client.h"
 #include "sup/frames.h"
 #include "sup/notify.h"
@@ -105,7 +106,7 @@ static int send_start(struct sup *s, struct err *e)
 	own_mem const char **env = join_env(s->plan->env, box_env(s->box));
 	struct proto_start start = {
 		.stream = STREAM,
-		.flags = START_LAST,
+		.flags = START_LAST | (s->plan->workdir_made ? START_MAKE_CWD : 0),
 		.argv = s->plan->argv,
 		.env = env,
 		.cwd = box_workdir(s->box) ? box_workdir(s->box) : s->plan->workdir,
@@ -364,6 +365,7 @@ static void check_clock(struct sup *s)
 	if (s->late_ns && ms_until(s->late_ns) == 0) {
 		s->late_ns = 0;
 		s->hooks->late(s->hooks->arg);
+		host_drop_text(); /* most of it was for the start */
 	}
 	if (s->deadline_ns && ms_until(s->deadline_ns) == 0) {
 		s->deadline_ns = 0;

@@ -79,6 +79,10 @@ bool body_deliver(struct wire_req *q, const char *data, size_t len)
 		q->body_fault = -EMSGSIZE;
 		return false;
 	}
+	if (q->whole && !wire_hold(q, len)) {
+		q->body_fault = -ENOBUFS;
+		return false;
+	}
 	if (q->whole)
 		buf_add(&q->whole_data, data, len);
 	else if (q->on->body)

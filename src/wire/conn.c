@@ -427,6 +427,7 @@ int conn_create(struct wire_server *s, int fd, const struct wire_peer *peer, str
 	c->fd = fd;
 	c->ssl = ssl;
 	c->peer = *peer;
+	c->out.sum = &s->stats.queued;
 	c->kind = ssl ? CONN_TLS : CONN_NEW;
 	c->since_ms = c->in_ms = c->out_ms = now_of(c);
 	c->next = s->conns;

@@ -62,23 +62,29 @@ static int on_header(nghttp2_session *ng, const nghttp2_frame *f, const uint8_t 
 	size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *ctx)
 {
 	struct wire_req *q = stream_of(ng, f->hd.stream_id);
-	struct h2 *h = ((struct conn *)ctx)->h2;
+	struct conn *c = ctx;
+	struct wire_server *s = c->server;
+	struct h2 *h = c->h2;
+	size_t before;
 
 	(void)flags;
 	if (!q || q->begun)
-		return 0;                                       /* a trailer */
+		return 0; /* a trailer */
+	before = q->text.len;
 	q->head_bytes += (unsigned)(name_len + value_len) + 32; /* as RFC 9113, 6.5.2 counts */
 	if (q->head_bytes > WIRE_HEAD_MAX || q->text_count == WIRE_HEADERS_MAX)
 		q->refuse = 431;
-	else if (h->heads + name_len + value_len + 2 > WIRE_H2_HEADS_MAX)
+	else if (h->heads + name_len + value_len + 2 >
+		 (s->heads > WIRE_H2_HEADS_SUM ? WIRE_H2_HEADS_EACH : WIRE_H2_HEADS_MAX))
 		q->refuse = 503;
 	if (q->refuse)
 		return 0;
-	h->heads += name_len + value_len + 2;
 	buf_add(&q->text, name, name_len);
 	buf_add(&q->text, "", 1);
 	buf_add(&q->text, value, value_len);
 	buf_add(&q->text, "", 1);
+	h->heads += q->text.len - before;
+	s->heads += q->text.len - before;
 	q->text_count++;
 	return 0;
 }
@@ -219,6 +225,7 @@ void h2_stream_gone(struct wire_req *q, enum wire_end how)
 		q->next->prev = q->prev;
 	h->held -= q->held.bytes;
 	h->heads -= q->text.len;
+	c->server->heads -= q->text.len;
 	h->queued -= q->out.bytes;
 	if (!--h->count)
 		c->since_ms = loop_now_ms(c->server->loop);

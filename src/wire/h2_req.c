@@ -205,7 +205,8 @@ static int hold(struct wire_req *q, const char *data, size_t len)
 		return -ENOMEM;
 	h->held += len;
 	/* A body that is not read must not stop the others; but there is an end to that. */
-	if (h->held <= WIRE_H2_HELD_MAX)
+	if (h->held <= WIRE_H2_HELD_MAX &&
+		(h->held <= WIRE_QUEUED_EACH || q->conn->server->stats.queued < WIRE_QUEUED_MAX))
 		nghttp2_session_consume_connection(h->ng, len);
 	else
 		h->owed += len;

@@ -49,7 +49,9 @@ struct wire_server {
 	void *drained_ctx;
 	bool draining, accept_off;
 	struct wire_stats stats;
-	int64_t date_s; /* the second that @date is for */
+	size_t heads;    /* bytes of the heads of all HTTP/2 streams */
+	size_t held_top; /* the most that requests held since memory was given back */
+	int64_t date_s;  /* the second that @date is for */
 	char date[40];
 	char *scratch; /* WIRE_READ_BYTES, for whoever is reading */
 };
@@ -115,7 +117,7 @@ struct wire_req {
 	struct wire_field *fields;
 	uint64_t began_ns;
 	struct arena_block *arena;
-	size_t arena_bytes;
+	size_t arena_bytes, holding;
 	enum wire_method method;
 	enum wire_version version;
 	unsigned count; /* of @fields */
@@ -140,7 +142,7 @@ struct wire_req {
 	struct buf whole_data;
 	enum body_state body;
 	uint32_t body_ms; /* how long it may stall; 0: for ever */
-	int body_fault;   /* -EPROTO, -EMSGSIZE, -ETIMEDOUT, to be told */
+	int body_fault;   /* -EPROTO, -EMSGSIZE, -ETIMEDOUT, -ENOBUFS, to be told */
 
 	/* The reply */
 	enum reply_state reply;

@@ -22,6 +22,12 @@ enum {
 	WIRE_REPLY_HIGH = 256 * 1024, /* queued bytes from which a writer is told to wait */
 	WIRE_REPLY_LOW = 64 * 1024,   /* and below which it is told to go on */
 	WIRE_REPLY_MAX = 32 << 20,    /* and past which the connection is cut */
+	WIRE_QUEUED_MAX = 128 << 20,  /* of all replies together; past that, each */
+	WIRE_QUEUED_EACH = 16 * 1024, /* may queue this much */
+	/* wire_hold(): bodies that are collected, large replies, what handlers keep */
+	WIRE_HOLD_MAX = 128 << 20,  /* bytes of all requests together; past that, each */
+	WIRE_HOLD_EACH = 16 * 1024, /* may still hold this much */
+	WIRE_HOLD_TRIM = 16 << 20,  /* after so much was held, memory is given back to the host */
 	/* Connections */
 	WIRE_CONNS_MAX = 8192,       /* of one server at one time */
 	WIRE_ACCEPTS_PER_TURN = 64,  /* of one listener, before others get their turn */
@@ -43,7 +49,9 @@ enum {
 	/* HTTP/2 */
 	WIRE_H2_STREAMS_MAX = 1024,      /* of one connection at one time */
 	WIRE_H2_HELD_MAX = 4 << 20,      /* unread body bytes of one connection */
-	WIRE_H2_HEADS_MAX = 4 << 20,     /* bytes of the heads of one connection's live streams */
+	WIRE_H2_HEADS_MAX = 4 << 20,     /* bytes of the heads of one connection's live streams, */
+	WIRE_H2_HEADS_SUM = 64 << 20,    /* and of all connections'; past that, each */
+	WIRE_H2_HEADS_EACH = 64 * 1024,  /* may have this much */
 	WIRE_H2_QUEUED_MAX = 8 << 20,    /* of replies of one connection; past that, each stream */
 	WIRE_H2_QUEUED_EACH = 16 * 1024, /* may queue this much */
 	WIRE_H2_WINDOW_FIRST =

@@ -21,6 +21,14 @@ static void piece_free(struct out_piece *p)
 	free(p);
 }
 
+/* @n more bytes in memory; fewer, when it is negative. */
+static void count(struct out *o, ssize_t n)
+{
+	o->bytes += (size_t)n;
+	if (o->sum)
+		*o->sum += (size_t)n;
+}
+
 void out_done(struct out *o)
 {
 	while (o->head) {
@@ -29,7 +37,8 @@ void out_done(struct out *o)
 		o->head = p->next;
 		piece_free(p);
 	}
-	*o = (struct out){ 0 };
+	count(o, -(ssize_t)o->bytes);
+	*o = (struct out){ .sum = o->sum };
 }
 
 static struct out_piece *piece_add(struct out *o, size_t cap)
@@ -61,7 +70,7 @@ static void tail_fill(struct out *o, const char *data, size_t len)
 
 	memcpy(p->data + p->at + p->len, data, len);
 	p->len += len;
-	o->bytes += len;
+	count(o, (ssize_t)len);
 }
 
 int out_put(struct out *o, const void *data, size_t len)
@@ -118,7 +127,7 @@ void out_gone(struct out *o, uint64_t len)
 			o->file_bytes -= n;
 		} else {
 			p->at += (size_t)n;
-			o->bytes -= (size_t)n;
+			count(o, -(ssize_t)n);
 		}
 		p->len -= n;
 		len -= n;

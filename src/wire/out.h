@@ -23,6 +23,7 @@ struct out {
 	struct out_piece *head, *tail;
 	size_t bytes;        /* in memory */
 	uint64_t file_bytes; /* in files */
+	size_t *sum;         /* bytes in memory of this queue and its like; NULL: nobody counts */
 };
 
 static inline int out_is_empty(const struct out *o)

@@ -68,6 +68,15 @@ static void give_up(struct wire_proxy *p, unsigned status, const char *why)
 		wire_reply_text(p->q, status, "%s", why);
 }
 
+/* Often it is a server of another protocol, such as HTTP/2 alone: who reads this should know. */
+static void no_answer(struct wire_proxy *p, const char *why)
+{
+	char text[128];
+
+	snprintf(text, sizeof(text), "the server's answer cannot be read as HTTP/1.1: %s", why);
+	give_up(p, 502, text);
+}
+
 /* ---- from the client ---- */
 
 static void to_far(struct wire_proxy *p, const void *data, size_t len)
@@ -179,7 +188,7 @@ static void head_over(struct wire_proxy *p, size_t len)
 	struct h1_head h;
 
 	if (h1_parse_response(&h, p->head.data, len, &fault) < 0) {
-		give_up(p, 502, fault.why);
+		no_answer(p, fault.why);
 		return;
 	}
 	if (h.status >= 200 || h.status == 101)
@@ -208,7 +217,7 @@ static size_t take_head(struct wire_proxy *p, const char *data, size_t len)
 	buf_add(&p->head, data, len);
 	n = p->head.bad ? -1 : h1_head_end(p->head.data, p->head.len, &p->head_seen, &fault);
 	if (n < 0) {
-		give_up(p, 502, fault.why);
+		no_answer(p, fault.why);
 		return len;
 	}
 	if (n == 0)

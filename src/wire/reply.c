@@ -84,6 +84,7 @@ unsigned wire_status_of(int r)
 	case -ETIMEDOUT:
 		return 408;
 	case -ENOMEM:
+	case -ENOBUFS:
 		return 503;
 	default:
 		return 500;
@@ -185,12 +186,14 @@ size_t wire_reply_queued(const struct wire_req *q)
 	return q->version == WIRE_HTTP2 ? q->out.bytes : q->conn->out.bytes;
 }
 
-/* Has it enough for now? Where many streams share a connection, each gets less. */
+/* Has it enough for now? Where many streams share a connection, or many clients do not read, each
+ * gets less. */
 static bool is_full(const struct wire_req *q)
 {
 	size_t queued = wire_reply_queued(q);
 
-	if (queued >= WIRE_REPLY_HIGH)
+	if (queued >= WIRE_REPLY_HIGH ||
+		(q->conn->server->stats.queued >= WIRE_QUEUED_MAX && queued >= WIRE_QUEUED_EACH))
 		return true;
 	return q->version == WIRE_HTTP2 && q->conn->h2->queued >= WIRE_H2_QUEUED_MAX &&
 	       queued >= WIRE_H2_QUEUED_EACH;

@@ -6,6 +6,7 @@
  * Rules: a request is destroyed in req_end() and nowhere else once a handler has seen it.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -49,13 +50,47 @@ struct wire_req *req_create(struct conn *c)
 	q->body_ms = c->server->config.body_ms;
 	buf_init(&q->head, WIRE_REPLY_HEAD_MAX);
 	buf_init(&q->text, WIRE_HEAD_MAX);
+	q->out.sum = q->held.sum = &c->server->stats.queued;
 	return q;
+}
+
+bool wire_hold(struct wire_req *q, size_t bytes)
+{
+	struct wire_server *s = q->conn->server;
+
+	if (bytes > WIRE_HOLD_MAX ||
+		(q->holding + bytes > WIRE_HOLD_EACH && s->stats.held + bytes > WIRE_HOLD_MAX))
+		return false;
+	q->holding += bytes;
+	s->stats.held += bytes;
+	if (s->stats.held > s->held_top)
+		s->held_top = s->stats.held;
+	return true;
+}
+
+void wire_release(struct wire_req *q)
+{
+	q->conn->server->stats.held -= q->holding;
+	q->holding = 0;
+}
+
+/* The allocator keeps what was freed below something that lives on: a burst would be paid for
+ * until the daemon ends. */
+static void trim(struct wire_server *s)
+{
+	if (s->held_top < WIRE_HOLD_TRIM || s->stats.held > WIRE_HOLD_TRIM / 16)
+		return;
+	s->held_top = 0;
+	malloc_trim(0);
 }
 
 void req_destroy(struct wire_req *q)
 {
+	struct wire_server *s = q ? q->conn->server : NULL;
+
 	if (!q)
 		return;
+	wire_release(q);
 	while (q->arena) {
 		struct arena_block *b = q->arena;
 
@@ -68,6 +103,7 @@ void req_destroy(struct wire_req *q)
 	out_done(&q->out);
 	out_done(&q->held);
 	free(q);
+	trim(s);
 }
 
 static void untouch(struct wire_req *q)

@@ -73,6 +73,7 @@ struct wire_stats {
 		refused; /* refused: answered by wire itself, with 4xx or 5xx */
 	uint64_t bytes_in, bytes_out, timeouts;
 	unsigned conns, live; /* now: connections, requests */
+	size_t queued, held;  /* now: bytes of replies, and what wire_hold() counts */
 };
 
 void wire_server_stats(const struct wire_server *s, struct wire_stats *ret);
@@ -153,8 +154,8 @@ struct wire_events { /* any may be NULL */
 	void (*body)(void *ctx, struct wire_req *q, const void *data, size_t len);
 	/*
 	 * The body is over, once. @r: 0, whole; -EMSGSIZE, longer than was accepted; -EPROTO,
-	 * malformed; -ETIMEDOUT, it stalled. After these an answer is still owed
-	 * (wire_status_of()). A peer that goes away is told by `ended` alone.
+	 * malformed; -ETIMEDOUT, it stalled; -ENOBUFS, see wire_hold(). After these an answer is
+	 * still owed (wire_status_of()). A peer that goes away is told by `ended` alone.
 	 */
 	void (*body_end)(void *ctx, struct wire_req *q, int r);
 	/* After a write said "full": the queue has room again. */
@@ -184,6 +185,14 @@ int wire_body_accept(struct wire_req *q, uint64_t max);
  */
 int wire_body_whole(struct wire_req *q, size_t max,
 	void (*whole)(void *ctx, struct wire_req *q, const char *data, size_t len, int r));
+/*
+ * Memory that this request makes its handler hold, for as long as it lasts: counted over all
+ * requests of the server. False: they hold too much already; answer 429 or 503. A body that is
+ * collected (wire_body_whole) is counted by itself. Small ones always find room.
+ */
+bool wire_hold(struct wire_req *q, size_t bytes);
+/* All that was counted for this request has been freed. */
+void wire_release(struct wire_req *q);
 /* How long the peer may send nothing of a body that is waited for, in place of the server's
  * body_ms; 0: for ever. For bodies that are conversations. */
 void wire_body_patience(struct wire_req *q, uint32_t ms);

@@ -307,6 +307,40 @@ static void on_whole(void *ctx, struct wire_req *q, const char *data, size_t len
 	wire_reply(q, r < 0 ? wire_status_of(r) : 200, "text/plain", data, len);
 }
 
+static size_t held_by(struct world *w)
+{
+	struct wire_stats n;
+
+	wire_server_stats(w->server, &n);
+	assert_int_equal(n.queued, 0);
+	return n.held;
+}
+
+/* A body that is collected counts with what its handler holds. */
+static void handle_hold(struct world *w, struct wire_req *q)
+{
+	assert_true(wire_hold(q, WIRE_HOLD_MAX - 10));
+	assert_false(wire_hold(q, 11));
+	assert_true(wire_hold(q, 10));
+	assert_int_equal(held_by(w), WIRE_HOLD_MAX);
+	wire_release(q);
+	assert_int_equal(held_by(w), 0);
+	assert_true(wire_hold(q, WIRE_HOLD_MAX - 2));
+	CALL(w, wire_body_whole(q, 1000, on_whole));
+}
+
+static void what_is_held_is_counted(void **state)
+{
+	struct world *w = make(handle_hold);
+
+	(void)state;
+	say(w, POST3 "abc");
+	assert_int_equal(w->body_r, -ENOBUFS);
+	assert_non_null(strstr(w->answer, " 503 "));
+	assert_int_equal(held_by(w), 0);
+	unmake(w);
+}
+
 static void handle_whole(struct world *w, struct wire_req *q)
 {
 	int r = 0;
@@ -640,6 +674,7 @@ int main(void)
 		cmocka_unit_test(pause_holds_everything),
 		cmocka_unit_test(hang_up_while_paused),
 		cmocka_unit_test(whole_bodies),
+		cmocka_unit_test(what_is_held_is_counted),
 		cmocka_unit_test(full_and_drained),
 		cmocka_unit_test(wrong_lengths_are_cut),
 		cmocka_unit_test(files_are_closed_whatever_happens),

@@ -170,6 +170,7 @@ def test_check(ward, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "ok\n", "")
     for text, says in (("[sandbox]\nmemry = 1\n", "ward.toml:2: 'memry'"), ("[mounts]\nroots = [\"/nowhere\"]\n", "/nowhere"),
                        ("[serve]\ntls_cert = \"/no\"\ntls_key = \"/no\"\n", "'/no': No such file"), ("[serve]\nlisten = \"x:y\"\n", "HOST:PORT"),
+                       ("[serve]\nlisten = \"host.example:80\"\n", "host.example"),
                        ("[serve]\nlisten = [\"127.0.0.1:7\", \"127.0.0.1:7\"]\n", "twice"), ("[serve]\ndomain = \"a b\"\n", "NAME[:PORT]")):
         toml.write_text(text)
         one_line(ward("serve", "--check", "--config", toml), says)

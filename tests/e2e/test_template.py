@@ -498,6 +498,17 @@ def test_run(request, who, program, public_dir):
     assert ok(runner("run", "--tier", "container", "--template", "mine", "--", "/p")) == "build / 0-1-1\n"
 
 
+@pytest.mark.parametrize("tier", ["container", "kernel"])
+def test_a_folder_to_start_in_that_the_image_lacks(ward, tmp_path, program, tier):
+    """It is made, as docker does; for one that was asked for by hand, ward says that it is missing."""
+    image = Image(Layer(entry("p", program, mode=0o755), entry("low", "")), config={"Env": ["FROM=image"], "WorkingDir": "/srv/new/app"})
+    images.write_layout(tmp_path / "img", (image, None))
+    word = f"oci:{tmp_path}/img"
+    assert ok(ward("run", "--tier", tier, "--accept-risk", "test", "--template", word, "--", "/p")) == "image /srv/new/app 0-1-1\n"
+    done = ward("run", "--tier", tier, "--accept-risk", "test", "--template", word, "-w", "/srv/other", "--", "/p")
+    assert done.returncode == 125 and "working directory '/srv/other'" in done.stderr
+
+
 def test_in_use_by_a_sandbox(ward, state, tmp_path, program):
     (tmp_path / "s.c").write_text("#include <unistd.h>\nint main(void) { write(1, \"x\", 1); pause(); }\n")
     subprocess.run(["gcc", "-static", "-O1", "-o", tmp_path / "s", tmp_path / "s.c"], check=True)

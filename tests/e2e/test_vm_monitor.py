@@ -28,6 +28,7 @@ pytestmark = [
 # mov dx,0x3f8; "hi" to it; mov al,0xfe; out 0x64,al (off); jmp .
 SAYS_HI = bytes([0x66, 0xBA, 0xF8, 0x03, 0xB0, ord("h"), 0xEE, 0xB0, ord("i"), 0xEE, 0xB0, 0xFE, 0xE6, 0x64, 0xEB, 0xFE])
 RUNS_ON = bytes([0xEB, 0xFE])
+MONITOR_KIB_MAX = 3 * 1024
 
 
 def guest(state, code):
@@ -161,6 +162,12 @@ def test_what_the_monitor_has_mapped(monitor):
     before, after = spans[memory[0] - 1], spans[memory[0] + 1]
     assert before[2].startswith("---") and before[1] == spans[memory[0]][0]
     assert after[2].startswith("---") and after[0] == spans[memory[0]][1]
+    # And what it takes beside the guest's memory is little.
+    pss, name = {}, None
+    for line in open(f"/proc/{monitor}/smaps"):
+        name = line.split()[0] if "-" in line.split()[0] else name
+        pss[name] = int(line.split()[1]) if line.startswith("Pss:") else pss.get(name, 0)
+    assert sum(kib for name, kib in pss.items() if name != maps[memory[0]][0]) <= MONITOR_KIB_MAX, pss
 
 
 def test_a_kernel_is_tried_behind_the_same_walls(ward, state, leaks):
@@ -179,6 +186,20 @@ def test_a_kernel_is_tried_behind_the_same_walls(ward, state, leaks):
         os.kill(pid or process.pid, signal.SIGKILL)
         said = process.communicate(timeout=60)[1]
     assert process.returncode == 125 and "the trial machine crashed" in said
+
+
+def test_a_host_on_which_no_kernel_came_up(ward, state, tmp_path, leaks):
+    """Policy, doctor and run say what the trial had said; one that is taken untried is another matter."""
+    guest(tmp_path, SAYS_HI)
+    kernel = tmp_path / "kernels" / "default" / "kernel"
+    done = ward("kernel", "use", kernel)
+    assert done.returncode == 125 and "last words: hi" in done.stderr
+    done = ward(*vm(tmp_path), "--", "true")
+    assert done.returncode == 125 and "no guest kernel came up on this host" in done.stderr and "last words: hi" in done.stderr
+    tiers = {t["name"]: t for t in json.loads(ward("doctor", "--json").stdout)["tiers"]}
+    assert not tiers["vm"]["available"] and "last words: hi" in tiers["vm"]["missing"]
+    assert ward("kernel", "use", "--untested", kernel).returncode == 0
+    assert "console: hi" in ward(*vm(tmp_path / "again"), "--", "true").stderr
 
 
 def test_a_guest_that_hangs_is_ended(ward, state, tmp_path, leaks):

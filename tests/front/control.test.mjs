@@ -238,7 +238,10 @@ test('metrics', async () => {
 
 test('logs', async () => {
   await withSandbox({}, async (sandbox) => {
-    assert.ok(json(await api('GET', `/sandboxes/${sandbox.sandboxId}/logs`)).logEntries.length > 0)
+    const old = json(await api('GET', `/sandboxes/${sandbox.sandboxId}/logs`))
+    assert.ok(old.logEntries.length > 0)
+    // E2B's command line parses each line, and wants a level in it.
+    for (const { line } of old.logs) assert.equal(JSON.parse(line).level, 'info')
     assert.ok(json(await api('GET', `/v2/sandboxes/${sandbox.sandboxId}/logs`)).logs[0].message)
   })
 })
@@ -315,7 +318,9 @@ test('what comes in is not changed by what may go out', async () => {
 })
 
 test('templates', async () => {
-  assert.ok(json(await api('GET', '/templates')).some((t) => t.templateID === 'base'))
+  const base = json(await api('GET', '/templates')).find((t) => t.templateID === 'base')
+  for (const number of ['cpuCount', 'memoryMB', 'diskSizeMB']) assert.ok(base[number] > 0, number)
+  assert.ok(Date.parse(base.createdAt) >= 0 && Date.parse(base.updatedAt) >= 0)
   assert.equal((await api('GET', '/templates/aliases/base')).status, 200)
   assert.equal((await api('GET', '/templates/aliases/none-such')).status, 404)
   assert.equal((await api('DELETE', '/templates/base')).status, 403)

@@ -87,6 +87,9 @@ test('ranges', async () => {
   const some = await raw('GET', '/files?path=range.txt', { headers: { ...headers, Range: 'bytes=2-4' } })
   assert.deepEqual([some.status, some.body.toString(), some.headers['content-range']], [206, '234', 'bytes 2-4/10'])
   assert.equal((await raw('GET', '/files?path=range.txt', { headers: { ...headers, Range: 'bytes=20-' } })).status, 416)
+  // Of a state of the file that we never named, the client cannot have the rest.
+  const whole = await raw('GET', '/files?path=range.txt', { headers: { ...headers, Range: 'bytes=2-4', 'If-Range': '"one"' } })
+  assert.deepEqual([whole.status, whole.body.toString(), whole.headers.vary], [200, '0123456789', 'Accept-Encoding'])
 })
 
 test('what a client does not take is not sent', async () => {

@@ -5,7 +5,7 @@ import http from 'node:http'
 import { createHash, randomBytes } from 'node:crypto'
 import { Sandbox } from 'e2b'
 import { WebSocket } from 'ws'
-import { json, raw, shared, toPort, until, url, withSandbox } from './lib.mjs'
+import { json, keys, raw, shared, toPort, until, url, withSandbox } from './lib.mjs'
 
 const SERVER = `
 const http = require('node:http'), crypto = require('node:crypto')
@@ -41,6 +41,7 @@ http.createServer((q, s) => {
   })
 }).listen(3000, '127.0.0.1')
 http.createServer((q, s) => s.end('six')).listen(3006, '::1')
+require('node:http2').createServer().listen(3002, '127.0.0.1')
 `
 
 const box = shared({}, Sandbox, async (sandbox) => {
@@ -67,6 +68,9 @@ test('the server inside sees the client, and no secret', async () => {
   assert.equal(seen['x-forwarded-for'], '127.0.0.1')
   assert.equal(seen['x-forwarded-proto'], 'http')
   assert.equal(JSON.stringify(seen).includes('secret'), false)
+  // A key of ours is nobody's business inside; any other word is the server's.
+  const with_ = async (value) => json(await get('/headers', { headers: { Authorization: value } })).authorization
+  assert.deepEqual([await with_(`Bearer ${keys[0]}`), await with_('Bearer e2b_mine'), await with_('Basic eDp5')], [undefined, 'Bearer e2b_mine', 'Basic eDp5'])
 })
 
 test('its status and headers come back', async () => {
@@ -107,6 +111,12 @@ test('nothing listens', async () => {
   const answer = await get('/', { port: 4000 })
   assert.equal(answer.status, 502)
   assert.deepEqual([json(answer).sandboxId, json(answer).port, json(answer).code], [box.it.sandboxId, 4000, 502])
+})
+
+test('a server that speaks something else', async () => {
+  const answer = await until(async () => { const a = await get('/', { port: 3002 }); return !json(a).message.includes('listens') && a }, 'the other server')
+  assert.equal(answer.status, 502)
+  assert.match(json(answer).message, /cannot be read as HTTP\/1\.1/)
 })
 
 test('WebSockets', async () => {

@@ -2,6 +2,7 @@
 import base64
 import json
 import os
+import re
 import socket
 import struct
 import threading
@@ -107,6 +108,7 @@ def test_bad_starts(client, box, body, code):
     last = json.loads(answer[5:5 + size])
     assert flags == 2 and last["error"]["message"]
     assert code is None or last["error"]["code"] == code
+    assert b"/no" not in body or "'/no" in last["error"]["message"], "it names what is not there"
 
 
 @pytest.mark.parametrize("method, body, status", ids=range(14), argvalues=[
@@ -178,6 +180,60 @@ def test_bodies_that_are_too_large(client, box):
         assert client.raw(head("POST", path, {**headers, "Content-Length": str(1 << 40)})) in (400, 413)
         chunks = b"100000\r\n" + b" " * 0x100000 + b"\r\n"
         assert client.raw(head("POST", path, {**headers, "Transfer-Encoding": "chunked"}, chunks * 8)) in (0, 400, 413)
+
+
+def held(client):
+    return int(re.search(rb"^ward_http_held_bytes (\d+)$", client.call("GET", "/metrics")[1], re.M)[1])
+
+
+def test_what_all_requests_hold_is_bounded(daemon, client, box):
+    """Large bodies on many connections: some are told to try again, small ones are served as ever, and nothing stays."""
+    body = b'{"process":{"pid":9},"input":{"stdin":"' + b"A" * 4_100_000 + b'"}}'
+    request = head("POST", "/process.Process/SendInput", {**box["headers"], "Content-Type": "application/json", "Content-Length": str(len(body))}, body)
+    before, sockets = daemon.memory_kb(), []
+    try:
+        for _ in range(45):
+            sockets.append(client.connect())
+            try:
+                sockets[-1].sendall(request[:-1])
+            except (ConnectionResetError, BrokenPipeError):
+                pass  # it was answered before all of it was sent
+        deadline = time.monotonic() + 30
+        while held(client) < 100 << 20 and time.monotonic() < deadline:
+            time.sleep(0.05)  # it reads as fast as it can
+        assert 100 << 20 <= held(client) <= 129 << 20
+        assert daemon.memory_kb() < before + (1_500_000 if SANITIZED else 260_000)
+        assert rpc(client, box, "/process.Process/List", b"{}")[0] == 200
+        status, answer = rpc(client, box, "/process.Process/SendInput", body)
+        assert status == 429 and json.loads(answer)["code"] == "resource_exhausted"
+    finally:
+        for s in sockets:
+            s.close()
+    deadline = time.monotonic() + 20
+    while held(client) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert held(client) == 0 and rpc(client, box, "/process.Process/SendInput", body)[0] == 404
+
+
+def test_json_of_many_values_is_refused(daemon, client, box):
+    """A few bytes that become many: the parser never sees them."""
+    before = daemon.memory_kb()
+    body = b'{"path":"/","x":[' + b"[]," * 1_300_000 + b"0]}"
+    status, answer = rpc(client, box, "/filesystem.Filesystem/Stat", body)
+    assert status == 400 and b"values" in answer
+    assert client.call("POST", "/v2/sandboxes", b'{"x":[' + b'"",' * 300_000 + b"0]}")[0] == 400
+    assert daemon.memory_kb() < before + GROWTH_KB * 3
+
+
+def test_numbers_are_for_whom_they_concern(daemon, client, keys):
+    """Without a key only from this host itself, which neither a proxy nor a browser's idea of a name is; with one, its tenant's."""
+    def ask(host="127.0.0.1", **headers):
+        return client.raw(head("GET", "/metrics", headers).replace(b"Host: x", b"Host: " + host.encode()))
+    assert [ask(h) for h in ("localhost:7700", "127.0.0.1", "[::1]:80", "")] == [200] * 4
+    assert ask("rebound.example") == ask(**{"X-Forwarded-For": "8.8.8.8"}) == ask(Forwarded="for=8.8.8.8") == 401
+    told = client.call("GET", "/metrics")[1]
+    assert b'{tenant="alpha"}' in told and b'{tenant="beta"}' not in told
+    assert client.call("GET", "/metrics", headers={"X-API-KEY": "e2b_" + "0" * 40})[0] == 401
 
 
 def test_abandoned_in_the_middle(client, box):
@@ -306,6 +362,20 @@ def test_events(client, daemon):
         while b"sandbox.stopped" not in again:
             again += s.recv(65536)
     assert f"id: {first}\n".encode() not in again
+
+
+def test_readers_of_events_leave_room_for_others(client, daemon, keys):
+    readers = []
+    try:
+        for _ in range(17):
+            readers.append(client.connect())
+            readers[-1].sendall(head("GET", "/ward/v1/events", {"X-API-KEY": client.key}))
+            status = readers[-1].recv(12)
+        assert status == b"HTTP/1.1 429"
+        assert client.raw(head("GET", "/ward/v1/events", {"X-API-KEY": keys[1]})) == 200
+    finally:
+        for s in readers:
+            s.close()
 
 
 def test_http2(client, daemon, box):

@@ -586,7 +586,7 @@ static void do_text(struct ask *a, char **w)
 	struct buf b, text;
 
 	buf_init(&text, SIZE_MAX);
-	hub_metrics_text(a->d->hub, &text);
+	hub_metrics_text(a->d->hub, NULL, &text);
 	answer(a, &b);
 	json_strn(&b, "text", text.data, text.len);
 	json_close(&b);

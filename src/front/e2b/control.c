@@ -210,14 +210,23 @@ static void put_entry(struct buf *b, const struct hub_step *step)
 	json_close(b);
 }
 
+/* Clients read a line as JSON, in which they look for a level. */
 static void put_line(struct buf *b, const struct hub_step *step)
 {
+	own_buf struct buf line = { 0 };
 	char when[CLOCK_TEXT];
 
 	clock_text_at(step->at_us, when);
+	buf_init(&line, FRONT_TEXT_MAX);
+	json_open(&line, NULL);
+	json_str(&line, "level", levels[level_of(step)]);
+	json_str(&line, "logger", "ward");
+	json_str(&line, "message", step->reason);
+	json_str(&line, "state", hub_state_name(step->to));
+	json_close(&line);
 	json_open(b, NULL);
 	json_str(b, "timestamp", when);
-	json_str(b, "line", step->reason);
+	json_str(b, "line", line.bad ? "{}" : line.data);
 	json_close(b);
 }
 

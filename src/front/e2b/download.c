@@ -78,6 +78,7 @@ static void put_headers(struct call *c, const char *path)
 	put_disposition(c, path);
 	wire_reply_header(c->q, "Content-Type", "application/octet-stream");
 	wire_reply_header(c->q, "Accept-Ranges", "bytes");
+	wire_reply_header(c->q, "Vary", "Accept-Encoding"); /* also where it is not compressed */
 	wire_reply_header(c->q, "Access-Control-Allow-Origin", "*");
 }
 
@@ -147,7 +148,6 @@ static bool start_zipped(struct file *f)
 		return false;
 	}
 	wire_reply_header(c->q, "Content-Encoding", "gzip");
-	wire_reply_header(c->q, "Vary", "Accept-Encoding");
 	wire_reply_start(c->q, 200, -1);
 	c->on_drained = on_drained;
 	return true;
@@ -158,6 +158,13 @@ static void send_zipped(struct file *f, int fd)
 	f->fd = fd;
 	if (start_zipped(f))
 		zip_more(f);
+}
+
+/* A part is only of use to who has the rest: of this very state of the file, says If-Range. No name
+ * for such a state was ever given out, so it is another one. */
+static const char *range_of(struct call *c)
+{
+	return wire_header(c->q, "If-Range") ? NULL : wire_header(c->q, "Range");
 }
 
 /* --- Plain ------------------------------------------------------------------------------------ */
@@ -184,7 +191,7 @@ static void fail_range(struct call *c, uint64_t size)
 static void send_file(struct file *f, int fd, const char *path)
 {
 	struct call *c = f->c;
-	const char *wanted = wire_header(c->q, "Range");
+	const char *wanted = range_of(c);
 	uint64_t from = 0, len = 0;
 	struct stat st;
 	int range;
@@ -242,7 +249,7 @@ static void start_plainly(struct file *f, const struct link_opened *o)
 /* Its size is known: which part of it was meant? */
 static void look(struct file *f, uint64_t size)
 {
-	int range = http_range(wire_header(f->c->q, "Range"), size, &f->from, &f->left);
+	int range = http_range(range_of(f->c), size, &f->from, &f->left);
 
 	if (range == 1)
 		return;
@@ -347,7 +354,7 @@ static void on_failed(void *arg, struct link_call *l, const struct link_failed *
 		wire_reply_abort(c->q);
 	} else if (f->code == EOPNOTSUPP && !file->plainly) {
 		file->plainly = true; /* this tier passes no descriptors */
-		file->looking = wire_header(c->q, "Range") != NULL;
+		file->looking = range_of(c) != NULL;
 		ask(c, link, 0);
 	} else {
 		call_fail_link(c, f);

@@ -22,6 +22,9 @@ struct item {
 	char *json;
 };
 
+/* What the allocator takes for an item beside its texts. */
+enum { ITEM_BYTES = 64 };
+
 struct listing {
 	struct jin *doc;
 	const char *path;
@@ -29,17 +32,22 @@ struct listing {
 	char *root; /* absolute; from Stat */
 	struct item *items;
 	size_t count, cap, bytes;
-	bool too_many;
+	bool too_many, busy;
 };
+
+static void item_done(struct item *it)
+{
+	free(it->name);
+	free(it->json);
+	*it = (struct item){ 0 };
+}
 
 static void listing_ended(struct call *c)
 {
 	struct listing *s = c->state;
 
-	for (size_t i = 0; i < s->count; i++) {
-		free(s->items[i].name);
-		free(s->items[i].json);
-	}
+	for (size_t i = 0; i < s->count; i++)
+		item_done(&s->items[i]);
 	free(s->items);
 	free(s->root);
 	jin_destroy(s->doc);
@@ -71,8 +79,10 @@ static void send_listing(struct call *c)
 		if (i)
 			buf_add(&b, ",", 1);
 		buf_add_str(&b, s->items[i].json);
+		item_done(&s->items[i]);
 	}
 	buf_add_str(&b, "]}");
+	wire_release(c->q); /* now the answer counts */
 	call_json(c, 200, &b);
 }
 
@@ -123,8 +133,14 @@ static void on_entry(void *arg, struct link_call *l, const struct proto_event *e
 	struct listing *s = c->state;
 
 	link_credit(l, ev->cost);
-	if (!s->too_many && (!ev->has_file || !ev->file.name || !keep(s, &ev->file)))
+	if (s->too_many || s->busy)
+		return;
+	if (!ev->has_file || !ev->file.name || !keep(s, &ev->file))
 		s->too_many = true;
+	else
+		s->busy =
+			!wire_hold(c->q, strlen(s->items[s->count - 1].name) +
+						 strlen(s->items[s->count - 1].json) + ITEM_BYTES);
 }
 
 static void on_listed(void *arg, struct link_call *l, const struct link_done *d)
@@ -133,7 +149,9 @@ static void on_listed(void *arg, struct link_call *l, const struct link_done *d)
 	struct listing *s = c->state;
 
 	call_link_over(c, l);
-	if (s->too_many)
+	if (s->busy)
+		call_fail_busy(c);
+	else if (s->too_many)
 		call_fail_rpc(c, RPC_RESOURCE_EXHAUSTED,
 			"the directory has more than %d entries: list less of it",
 			FRONT_ENTRIES_MAX);

@@ -439,9 +439,15 @@ static void go_execute(struct call *c, struct interp *in, struct link *l)
 	else
 		add_request(&line, code, &env);
 	buf_add(&line, "\n", 1);
-	if (line.bad) {
+	jin_destroy(a->doc); /* all of it is in the line */
+	a->doc = NULL;
+	wire_release(c->q);
+	if (line.bad || !wire_hold(c->q, line.len)) {
+		if (line.bad)
+			call_fail_memory(c);
+		else
+			call_fail_busy(c);
 		buf_done(&line);
-		call_fail_memory(c);
 		return;
 	}
 	r = context_add(a->x, c, line.data, line.len, &a->cell);
@@ -473,7 +479,7 @@ static void on_whole(void *ctx, struct wire_req *q, const char *data, size_t len
 	struct asked *a = c->state;
 
 	if (r < 0) {
-		call_fail(c, wire_status_of(r), "the body did not arrive whole");
+		call_fail_body(c, r, FRONT_CELL_MAX);
 		return;
 	}
 	c->body = data;
@@ -484,8 +490,11 @@ static void on_whole(void *ctx, struct wire_req *q, const char *data, size_t len
 
 void interp_execute(struct call *c)
 {
+	int r;
+
 	if (!has_token(c) || !ask(c, go_execute))
 		return;
-	if (wire_body_whole(c->q, FRONT_CELL_MAX, on_whole) < 0)
-		call_fail(c, 413, "the code has more than %d bytes", FRONT_CELL_MAX);
+	r = wire_body_whole(c->q, FRONT_CELL_MAX, on_whole);
+	if (r < 0)
+		call_fail_body(c, r, FRONT_CELL_MAX);
 }

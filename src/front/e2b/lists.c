@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/own.h"
 #include "base/parse.h"
@@ -255,6 +256,7 @@ void e2b_metrics_many(struct call *c)
 static void add_template(void *arg, const struct hub_template *t)
 {
 	struct buf *b = arg;
+	char when[CLOCK_TEXT];
 
 	json_open(b, NULL);
 	json_str(b, "templateID", t->name);
@@ -267,6 +269,17 @@ static void add_template(void *arg, const struct hub_template *t)
 	json_str(b, NULL, t->name);
 	json_array_end(b);
 	json_str(b, "envdVersion", E2B_ENVD_VERSION);
+	json_str(b, "buildStatus", "ready");
+	json_u64(b, "buildCount", 1);
+	json_u64(b, "cpuCount", t->cpu_count);
+	json_u64(b, "memoryMB", t->memory_bytes >> 20);
+	json_u64(b, "diskSizeMB", t->disk_bytes >> 20);
+	clock_text_at(t->created_us, when); /* of what was always there: 1970 */
+	json_str(b, "createdAt", when);
+	json_str(b, "updatedAt", when);
+	json_str(b, "createdBy", NULL);
+	json_str(b, "lastSpawnedAt", NULL);
+	json_u64(b, "spawnCount", 0); /* not counted */
 	json_close(b);
 }
 

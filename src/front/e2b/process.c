@@ -191,8 +191,12 @@ void process_input(struct call *c)
 	struct order *o = order_begin(c);
 	struct err e = { 0 };
 
-	if (o && !call_failed(c, read_bytes(o->doc, &o->bytes, &e), &e))
+	if (!o || call_failed(c, read_bytes(o->doc, &o->bytes, &e), &e))
+		return;
+	if (wire_hold(c->q, o->bytes.len)) /* the process may not read it for long */
 		call_with_link(c, go_input);
+	else
+		call_fail_busy(c);
 }
 
 void process_close(struct call *c)

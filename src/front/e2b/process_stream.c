@@ -35,9 +35,10 @@ struct words {
 };
 
 struct stream {
-	struct jin *doc;
+	struct jin *doc;     /* until it has begun; @cmd and @start point into it */
 	struct link_who who; /* Connect */
 	struct link_start start;
+	const char *cmd;
 	struct words *words;
 	bool pty;
 	uint64_t ends_ms; /* by the loop's clock; 0: no limit */
@@ -78,6 +79,10 @@ static void on_opened(void *arg, struct link_call *l, const struct link_opened *
 	own_buf struct buf b = { 0 };
 
 	s->pty = o->pty;
+	jin_destroy(s->doc); /* all of it is said, and a stream may last for days */
+	s->doc = NULL;
+	s->start.cwd = s->cmd = NULL;
+	wire_release(c->q);
 	buf_init(&b, 256);
 	buf_add_fmt(&b, "{\"event\":{\"start\":{\"pid\":%u}}}", o->pid);
 	call_message(c, &b);
@@ -162,16 +167,19 @@ static void on_done(void *arg, struct link_call *l, const struct link_done *d)
 static void on_failed(void *arg, struct link_call *l, const struct link_failed *f)
 {
 	struct call *c = arg;
+	const struct stream *s = c->state;
+	char shown[128];
 
 	call_link_over(c, l);
 	if (f->step == START_STEP_USER)
 		call_fail_rpc(c, RPC_UNAUTHENTICATED, "there is no such user in the sandbox");
 	else if (f->step == START_STEP_CWD)
-		call_fail_rpc(c, RPC_INVALID_ARGUMENT, "the directory cannot be entered: %s",
+		call_fail_rpc(c, RPC_INVALID_ARGUMENT, "the directory '%s' cannot be entered: %s",
+			str_show(shown, sizeof(shown), s->start.cwd ? s->start.cwd : "~"),
 			strerror(f->code));
 	else if (f->step == START_STEP_EXEC)
-		call_fail_rpc(c, RPC_INVALID_ARGUMENT, "the program cannot be started: %s",
-			strerror(f->code));
+		call_fail_rpc(c, RPC_INVALID_ARGUMENT, "the program '%s' cannot be started: %s",
+			str_show(shown, sizeof(shown), s->cmd ? s->cmd : ""), strerror(f->code));
 	else if (f->code == ESRCH)
 		call_fail_rpc(c, RPC_NOT_FOUND, "there is no such process");
 	else
@@ -288,6 +296,7 @@ static int read_start(struct call *c, struct stream *s, struct err *e)
 	q->cols = (uint16_t)cols;
 	q->rows = (uint16_t)rows;
 	q->argv = w->argv;
+	s->cmd = w->argv[0];
 	q->env = w->env;
 	q->user = c->user;
 	q->timeout_ms = c->timeout_ms;

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/json.h"
 #include "base/str.h"
@@ -16,6 +17,7 @@
 #include "front/e2b/handlers.h"
 #include "front/front_impl.h"
 #include "front/limits.h"
+#include "hub/key.h"
 #include "wire/limits.h"
 #include "wire/proxy.h"
 
@@ -114,6 +116,14 @@ static void on_done(void *arg, struct link_call *l, const struct link_done *d)
 		wire_proxy_eof(t->proxy);
 }
 
+/* A key of ours, as the control plane takes it; any other word is the server's inside. */
+static bool is_key_bearer(const char *value)
+{
+	char id[KEY_ID_LEN + 1];
+
+	return strncasecmp(value, "Bearer ", 7) == 0 && key_parse(value + 7, id);
+}
+
 /* "${PORT}.example" with the port put in; @out is empty when it does not fit. */
 static void mask_host(const char *mask, uint16_t port, char out[HOST_TEXT])
 {
@@ -129,9 +139,11 @@ static int start_proxy(struct tunnel *t)
 {
 	static const struct wire_stream_ops ops = { io_write, io_took, io_shut, io_close,
 		io_refuse };
-	static const char *const drop[] = { "E2b-Traffic-Access-Token", "E2b-Sandbox-Id",
-		"E2b-Sandbox-Port", "X-Access-Token", "X-API-KEY", NULL };
 	struct call *c = t->c;
+	const char *bearer = wire_header(c->q, "Authorization");
+	const char *const drop[] = { "E2b-Traffic-Access-Token", "E2b-Sandbox-Id",
+		"E2b-Sandbox-Port", "X-Access-Token", "X-API-KEY",
+		bearer && is_key_bearer(bearer) ? "Authorization" : NULL, NULL };
 	const struct wire_peer *peer = wire_peer(c->q);
 	const char *add[] = { "X-Forwarded-For", peer->is_unix ? "127.0.0.1" : peer->addr,
 		"X-Forwarded-Host", wire_authority(c->q), "X-Forwarded-Proto",

@@ -91,8 +91,12 @@ static void stream_ended(struct call *c)
 static void on_opened(void *arg, struct link_call *l, const struct link_opened *o)
 {
 	struct call *c = arg;
+	struct stream *s = c->state;
 	own_buf struct buf b = { 0 };
 
+	jin_destroy(s->doc); /* all of it is said, and a stream may last for days */
+	s->doc = NULL;
+	wire_release(c->q);
 	buf_init(&b, 64);
 	buf_add_str(&b, "{\"start\":{}}");
 	call_message(c, &b);

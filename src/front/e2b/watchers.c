@@ -44,6 +44,17 @@ struct order {
 	struct watcher *w;
 };
 
+static void drop_oldest(struct watcher *w)
+{
+	size_t len = strlen(w->events[w->first]);
+
+	w->bytes -= len;
+	w->front->watched -= len;
+	free(w->events[w->first]);
+	w->first = (w->first + 1) % FRONT_WATCH_QUEUE_MAX;
+	w->count--;
+}
+
 static void watcher_destroy(struct watcher *w)
 {
 	for (struct watcher **at = &w->front->watchers; *at; at = &(*at)->next)
@@ -52,8 +63,8 @@ static void watcher_destroy(struct watcher *w)
 			break;
 		}
 	link_drop(w->link);
-	for (unsigned i = 0; i < w->count; i++)
-		free(w->events[(w->first + i) % FRONT_WATCH_QUEUE_MAX]);
+	while (w->count)
+		drop_oldest(w);
 	free(w->root);
 	free(w);
 }
@@ -96,13 +107,10 @@ static void on_event(void *arg, struct link_call *l, const struct proto_event *e
 		return;
 	}
 	w->bytes += b.len;
-	while (w->count &&
-		(w->count == FRONT_WATCH_QUEUE_MAX || w->bytes > FRONT_WATCH_BYTES_MAX)) {
-		w->bytes -= strlen(w->events[w->first]);
-		free(w->events[w->first]);
-		w->first = (w->first + 1) % FRONT_WATCH_QUEUE_MAX;
-		w->count--;
-	}
+	w->front->watched += b.len;
+	while (w->count && (w->count == FRONT_WATCH_QUEUE_MAX || w->bytes > FRONT_WATCH_BYTES_MAX ||
+				   w->front->watched > FRONT_WATCHED_MAX))
+		drop_oldest(w);
 	w->events[(w->first + w->count++) % FRONT_WATCH_QUEUE_MAX] = b.data; /* ours now */
 }
 
@@ -273,6 +281,7 @@ void watcher_events(struct call *c)
 		free(event);
 	}
 	w->first = w->count = 0;
+	w->front->watched -= w->bytes;
 	w->bytes = 0;
 	buf_add_str(&b, "]}");
 	call_json(c, 200, &b);

@@ -293,6 +293,7 @@ static int start(struct call *c, struct link *l, struct err *e)
 
 	command_destroy(s->command);
 	s->command = NULL;
+	wire_release(c->q); /* a stream may last for days */
 	return r;
 }
 

@@ -92,8 +92,9 @@ void fake_destroy(struct fake *g)
 
 struct task *fake_thread(struct task *t)
 {
-	struct task *n =
-		task_clone(t, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD);
+	int err;
+	struct task *n = task_clone(
+		t, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD, &err);
 
 	assert(n);
 	return n;
@@ -102,7 +103,8 @@ struct task *fake_thread(struct task *t)
 struct task *fake_fork(struct task *t)
 {
 	/* One buffer for all: a fake's memory is not copied. */
-	struct task *n = task_clone(t, CLONE_VM);
+	int err;
+	struct task *n = task_clone(t, CLONE_VM, &err);
 
 	assert(n);
 	return n;

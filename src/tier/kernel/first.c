@@ -19,7 +19,6 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "abi/newer.h"
 #include "base/own.h"
@@ -264,6 +263,7 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 		if (str_fmt(names[n], sizeof(names[n]), "/%s", bind_name(i)) < 0)
 			return err_say(e, ENAMETOOLONG, "a folder of the host template");
 		binds[n] = (struct vfs_bind){ .fd = b->binds[n],
+			.src = "host",
 			.dst = names[n],
 			.read_only = true,
 			.host_owned = b->rooted };
@@ -271,6 +271,7 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 	}
 	for (unsigned i = 0; i < b->mount_count; i++, n++)
 		binds[n] = (struct vfs_bind){ .fd = b->mounts[i],
+			.src = plan->mounts[i].src,
 			.dst = plan->mounts[i].dst,
 			.read_only = plan->mounts[i].mode == MOUNT_RO,
 			.ids = b->rooted,
@@ -393,10 +394,14 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	r = engine_start(k, e);
 	if (r == 0 && walker_start)
 		r = walker_start(boot->walker, k, b, e);
-	if (r == 0)
-		r = kbox_tree(b, k, e);
-	if (r == 0)
-		r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_MOUNTS);
+	r = kbox_tree(b, k, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_AGENT);
+	r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
 	if (r == 0)
 		r = first_task(boot, e);
 	if (r < 0)
@@ -440,7 +445,7 @@ void kbox_first(struct box *box, int channel)
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
 	struct boot_wait wait = { .entry.fn = on_blank, .boot = &boot };
 	struct err e = { 0 };
-	int r, status;
+	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	/* The keys of ward's terminal are ward's business: guests are in no group that they reach.
@@ -467,6 +472,4 @@ void kbox_first(struct box *box, int channel)
 	wait_add(&engine_of(boot.k)->blank_queue, &wait.entry);
 	engine_end(boot.k);
 	engine_loop(boot.k);
-	status = boot.k->over_status;
-	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }

@@ -56,6 +56,21 @@ static int view(
 	return r < 0 ? err_set(e, -r, "opening %s for the sandbox", path) : 0;
 }
 
+/*
+ * All views hang on one, so that they go with it: closed one by one, each would wait for a grace
+ * period of the host's. A host that moves nothing onto what is itself attached to nothing (before
+ * Linux 6.15), or a single file, leaves them apart.
+ */
+static void hang_views(const struct kbox *b)
+{
+	for (unsigned i = 0; i < b->lower_count; i++)
+		host_move_mount(b->lowers[i], b->upper, "");
+	for (unsigned i = 0; i < b->bind_count; i++)
+		host_move_mount(b->binds[i], b->upper, "");
+	for (unsigned i = 0; i < b->mount_count; i++)
+		host_move_mount(b->mounts[i], b->upper, "");
+}
+
 int kbox_views(struct kbox *b, int user_ns, struct err *e)
 {
 	const struct plan *plan = b->box.plan;
@@ -92,6 +107,8 @@ int kbox_views(struct kbox *b, int user_ns, struct err *e)
 			return err_wrap(e, r, "--mount %s:%s", m->src, m->dst);
 		b->mount_count++;
 	}
+	if (r == 0)
+		hang_views(b);
 	return r;
 }
 

@@ -67,6 +67,7 @@ static const uint16_t calls[] = {
 	SYS_fstatfs,
 	SYS_gettid,
 	SYS_fgetxattr,
+	SYS_flistxattr,
 	SYS_futex,
 	SYS_sched_setaffinity,
 	SYS_sched_getaffinity,

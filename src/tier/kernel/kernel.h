@@ -25,6 +25,7 @@
  */
 struct kernel;
 struct mount;
+struct ns;
 struct super;
 
 /* How finished calls and kicks reach the guest: the engine's, or a fake's in unit tests. */
@@ -123,6 +124,11 @@ struct kernel {
 	struct fan_state *fan;           /* io/fan.h; NULL: there is no fanotify descriptor */
 	struct lock_state *locks;
 	struct disk_state *disk; /* io/disk.h; NULL: the disk is waited for in place */
+
+	/* ns/: those that guests have made, oldest first */
+	struct ns *namespaces;
+	unsigned namespace_count;
+	uint32_t last_namespace;
 
 	/* identity of the sandbox */
 	char hostname[65], domainname[65];

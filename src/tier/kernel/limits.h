@@ -13,6 +13,7 @@ enum {
 	GUEST_FDS_MAX = 65536,     /* RLIMIT_NOFILE, hard */
 	GUEST_FILES_MAX = 262144,  /* open files of the whole sandbox */
 	GUEST_GROUPS_MAX = 64,
+	GUEST_NAMESPACES_MAX = 4096,   /* of all kinds together */
 	GUEST_CPU_WORDS = 16,          /* of 64 processors */
 	GUEST_BPF_MAX = 4096,          /* instructions of one seccomp filter */
 	GUEST_BPF_SUM_MAX = 32768,     /* and of all of a task, with 4 more for each */

@@ -42,6 +42,7 @@ enum walk_kind {
 	WALK_IPC,
 	WALK_BACKING,
 	WALK_KEY,
+	WALK_NS,
 	WALK_KINDS
 };
 

@@ -379,7 +379,8 @@ void control_note_touched(struct control *c)
 			read_entries(g, at, n);
 			for (uint64_t i = 0; i < n; i++)
 				if (g->entries[i] & PAGE_PRESENT)
-					touched_add(t, g->region->offset / GMEM_PAGE + at + i);
+					touched_add(t, g->region->offset / GMEM_PAGE + at + i,
+						!(g->entries[i] & PAGE_OF_FILE));
 		}
 	}
 	free(g);

@@ -9,21 +9,23 @@
  *        registers; all work for the guest is the device thread's.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <signal.h>
 #include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <linux/seccomp.h>
 
 #include "base/ckd.h"
 #include "host/host.h"
+#include "tier/vm/machine.h"
 #include "tier/vm/vm.h"
 
-enum rule_kind { PLAIN, IOCTL, NO_EXEC, ADVICE, HOLE };
+enum rule_kind { PLAIN, IOCTL, NO_EXEC, ADVICE, FUTEX, KICK, KICK_IN };
 
 /* What the device thread may do. */
 /* clang-format off */
@@ -32,18 +34,22 @@ static const struct rule {
 	enum rule_kind kind;
 } rules[] = {
 	/* running, waiting */
-	{ SYS_ioctl, IOCTL }, { SYS_futex, PLAIN }, { SYS_epoll_pwait, PLAIN }, { SYS_epoll_wait, PLAIN },
+	{ SYS_ioctl, IOCTL }, { SYS_futex, FUTEX }, { SYS_epoll_pwait, PLAIN },
 	{ SYS_epoll_ctl, PLAIN }, { SYS_timerfd_settime, PLAIN }, { SYS_restart_syscall, PLAIN }, { SYS_rt_sigreturn, PLAIN },
-	{ SYS_rt_sigprocmask, PLAIN }, { SYS_tkill, PLAIN }, { SYS_tgkill, PLAIN }, { SYS_gettid, PLAIN },
+	{ SYS_rt_sigprocmask, PLAIN }, { SYS_tkill, KICK },
 	{ SYS_clock_gettime, PLAIN }, { SYS_exit, PLAIN }, { SYS_exit_group, PLAIN },
 	/* bytes between the guest, its disk and its channel */
 	{ SYS_read, PLAIN }, { SYS_write, PLAIN }, { SYS_readv, PLAIN }, { SYS_writev, PLAIN },
-	{ SYS_pread64, PLAIN }, { SYS_lseek, PLAIN }, { SYS_preadv, PLAIN }, { SYS_pwritev, PLAIN }, { SYS_fdatasync, PLAIN },
+	{ SYS_pread64, PLAIN }, { SYS_lseek, PLAIN }, { SYS_preadv, PLAIN },
 	{ SYS_sendto, PLAIN }, { SYS_recvfrom, PLAIN }, { SYS_sendmsg, PLAIN }, { SYS_recvmsg, PLAIN },
 	{ SYS_accept4, PLAIN }, { SYS_shutdown, PLAIN }, { SYS_close, PLAIN }, { SYS_getrandom, PLAIN },
 	/* memory: buffers of our own, pages that the guest gives back */
 	{ SYS_mmap, NO_EXEC }, { SYS_munmap, PLAIN }, { SYS_mremap, PLAIN }, { SYS_madvise, ADVICE },
-	{ SYS_brk, PLAIN }, { SYS_fallocate, HOLE },
+	{ SYS_brk, PLAIN },
+#ifdef __GLIBC__
+	/* how that one waits and signals */
+	{ SYS_epoll_wait, PLAIN }, { SYS_tgkill, KICK_IN }, { SYS_getpid, PLAIN },
+#endif
 };
 /* clang-format on */
 
@@ -76,8 +82,8 @@ static const uint32_t ioctls[] = {
  * some allocators give back with brk.
  */
 static const unsigned cpu_calls[] = { SYS_ioctl, SYS_futex, SYS_write, SYS_rt_sigreturn,
-	SYS_restart_syscall, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_tkill, SYS_gettid,
-	SYS_epoll_ctl, SYS_close, SYS_munmap, SYS_madvise, SYS_brk };
+	SYS_restart_syscall, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_epoll_ctl, SYS_close,
+	SYS_munmap, SYS_madvise, SYS_brk };
 
 /* And beside running, what a tap may leave to the guest, which its driver chooses. */
 static const uint32_t cpu_ioctls[] = { (uint32_t)KVM_RUN, (uint32_t)TUNSETOFFLOAD };
@@ -109,10 +115,13 @@ static size_t arg_low(unsigned i)
 	return offsetof(struct seccomp_data, args) + 8 * (size_t)i;
 }
 
-/* The argument is one of these, or it is the end. */
-static void allow_only(struct prog *p, unsigned arg, const uint32_t *values, size_t count)
+/* The argument, or what @mask leaves of it, is one of these, or it is the end. */
+static void allow_only(
+	struct prog *p, unsigned arg, uint32_t mask, const uint32_t *values, size_t count)
 {
 	load(p, arg_low(arg));
+	if (mask != ~0u)
+		emit(p, BPF_ALU | BPF_AND | BPF_K, mask, 0, 0);
 	for (size_t i = 0; i < count; i++) {
 		emit(p, BPF_JMP | BPF_JEQ | BPF_K, values[i], 0, 1);
 		answer(p, SECCOMP_RET_ALLOW);
@@ -125,16 +134,25 @@ static void emit_rule(struct prog *p, const struct rule *r)
 {
 	/* Of our own allocator, and of a guest that gives pages back. */
 	static const uint32_t advices[] = { MADV_DONTNEED, MADV_FREE };
-	static const uint32_t punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	/* Waiting and waking; nothing of priorities, in which the host's kernel was wrong before.
+	 */
+	static const uint32_t futex_ops[] = { FUTEX_WAIT, FUTEX_WAKE, FUTEX_REQUEUE,
+#ifdef __GLIBC__
+		FUTEX_WAIT_BITSET
+#endif
+	};
+	const uint32_t kick = (uint32_t)MACHINE_KICK;
 	unsigned jump = p->len;
 
 	emit(p, BPF_JMP | BPF_JEQ | BPF_K, r->nr, 0, 0);
 	if (r->kind == IOCTL) {
-		allow_only(p, 1, p->ioctls, p->ioctl_count);
+		allow_only(p, 1, ~0u, p->ioctls, p->ioctl_count);
 	} else if (r->kind == ADVICE) {
-		allow_only(p, 2, advices, ARRAY_LEN(advices));
-	} else if (r->kind == HOLE) {
-		allow_only(p, 1, &punch, 1);
+		allow_only(p, 2, ~0u, advices, ARRAY_LEN(advices));
+	} else if (r->kind == KICK || r->kind == KICK_IN) {
+		allow_only(p, r->kind == KICK ? 1 : 2, ~0u, &kick, 1);
+	} else if (r->kind == FUTEX) {
+		allow_only(p, 1, (uint32_t)FUTEX_CMD_MASK, futex_ops, ARRAY_LEN(futex_ops));
 	} else if (r->kind == NO_EXEC) {
 		load(p, arg_low(2));
 		emit(p, BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1);

@@ -22,12 +22,14 @@
 #include <sys/wait.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/if_tun.h>
 #include <linux/kvm.h>
 #include <linux/seccomp.h>
 #include <cmocka.h>
 
 #include "base/ckd.h"
+#include "tier/vm/machine.h"
 #include "tier/vm/vm.h"
 
 enum { CALLS = 600 };
@@ -44,6 +46,9 @@ static uint32_t say(const struct sock_filter *code, unsigned len, const struct s
 		case BPF_LD | BPF_W | BPF_ABS:
 			assert_true(f->k + 4 <= sizeof(*d));
 			memcpy(&a, (const uint8_t *)d + f->k, sizeof(a));
+			break;
+		case BPF_ALU | BPF_AND | BPF_K:
+			a &= f->k;
 			break;
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			pc += a == f->k ? f->jt : f->jf;
@@ -80,7 +85,7 @@ static bool allows(enum filter_thread who, unsigned nr, uint64_t arg1, uint64_t 
 static bool allows_some(enum filter_thread who, unsigned nr)
 {
 	return allows(who, nr, 0, 0) || allows(who, nr, 0, MADV_DONTNEED) ||
-	       allows(who, nr, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0) ||
+	       allows(who, nr, (uint64_t)MACHINE_KICK, (uint64_t)MACHINE_KICK) ||
 	       allows(who, nr, KVM_RUN, 0) || allows(who, nr, KVM_KVMCLOCK_CTRL, 0);
 }
 
@@ -88,15 +93,16 @@ static bool allows_some(enum filter_thread who, unsigned nr)
 static void who_may_what(void **state)
 {
 	static const unsigned cpu[] = { SYS_ioctl, SYS_futex, SYS_write, SYS_rt_sigreturn,
-		SYS_restart_syscall, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_tkill,
-		SYS_gettid, SYS_epoll_ctl, SYS_close, SYS_munmap, SYS_madvise, SYS_brk };
+		SYS_restart_syscall, SYS_rt_sigprocmask, SYS_exit, SYS_exit_group, SYS_epoll_ctl,
+		SYS_close, SYS_munmap, SYS_madvise, SYS_brk };
 	/* What none of them may do, whatever is added to the lists one day. */
 	static const unsigned never[] = { SYS_open, SYS_openat, SYS_openat2, SYS_socket,
 		SYS_socketpair, SYS_connect, SYS_bind, SYS_clone, SYS_clone3, SYS_fork, SYS_vfork,
 		SYS_execve, SYS_execveat, SYS_ptrace, SYS_mprotect, SYS_pkey_mprotect, SYS_dup,
 		SYS_dup2, SYS_dup3, SYS_memfd_create, SYS_mount, SYS_setns, SYS_unshare, SYS_prctl,
 		SYS_seccomp, SYS_bpf, SYS_io_uring_setup, SYS_userfaultfd, SYS_process_vm_readv,
-		SYS_process_vm_writev, SYS_pidfd_getfd, SYS_kill, SYS_setrlimit, SYS_prlimit64 };
+		SYS_process_vm_writev, SYS_pidfd_getfd, SYS_kill, SYS_setrlimit, SYS_prlimit64,
+		SYS_pwrite64, SYS_pwritev, SYS_pwritev2, SYS_fallocate, SYS_ftruncate };
 	unsigned devices = 0;
 
 	(void)state;
@@ -137,7 +143,13 @@ static void arguments(void **state)
 		assert_false(allows(both[i], SYS_madvise, 0, MADV_HWPOISON));
 		assert_true(allows(both[i], SYS_mmap, 0, PROT_READ | PROT_WRITE) == !cpu);
 		assert_false(allows(both[i], SYS_mmap, 0, PROT_READ | PROT_EXEC));
-		assert_false(allows(both[i], SYS_fallocate, 0, 0));
+		assert_true(allows(both[i], SYS_futex, FUTEX_WAIT_PRIVATE, 0));
+		assert_true(allows(both[i], SYS_futex, FUTEX_REQUEUE_PRIVATE, 0));
+		assert_false(allows(both[i], SYS_futex, FUTEX_LOCK_PI_PRIVATE, 0));
+		assert_false(allows(both[i], SYS_futex, FUTEX_CMP_REQUEUE_PI_PRIVATE, 0));
+		assert_true(allows(both[i], SYS_tkill, (uint64_t)MACHINE_KICK, 0) == !cpu);
+		assert_false(allows(both[i], SYS_tkill, SIGKILL, 0));
+		assert_false(allows(both[i], SYS_tgkill, (uint64_t)MACHINE_KICK, SIGKILL));
 		assert_int_equal(
 			say(code, filter_make(both[i], code), &other), SECCOMP_RET_KILL_PROCESS);
 	}

@@ -30,6 +30,28 @@ int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e)
 	return r < 0 ? err_say(e, -r, "the state directory's path is too long") : 0;
 }
 
+int kernel_default(const char *state_dir, char ret[WARD_PATH_MAX], int *ret_kernel, struct err *e)
+{
+	char path[WARD_PATH_MAX], said[160];
+	int r = kernel_dir(state_dir, ret, e);
+	own_fd int fd = -1;
+	ssize_t n;
+
+	if (r == 0)
+		r = kernel_open(ret, ret_kernel, e);
+	if (r != -ENOENT ||
+		str_fmt(path, sizeof(path), "%s/kernels/" KERNEL_REFUSED, state_dir) < 0)
+		return r;
+	fd = host_open(path, O_RDONLY, 0);
+	n = fd < 0 ? -1 : host_pread(fd, said, sizeof(said) - 1, 0);
+	if (n <= 0)
+		return r;
+	said[n] = '\0';
+	for (char *p = said; *p; p++)
+		*p = *p < ' ' || *p > '~' ? '?' : *p;
+	return err_say(e, ENOENT, "no guest kernel came up on this host: %s", said);
+}
+
 int kernel_open(const char *dir, int *ret_kernel, struct err *e)
 {
 	char path[WARD_PATH_MAX];

@@ -64,6 +64,9 @@ struct machine_traits {
 	bool xcrs, debugregs;
 };
 
+/* The signal that gets a vCPU out of its guest. */
+#define MACHINE_KICK SIGRTMIN
+
 /* A device in its place. */
 struct machine_device {
 	struct vdev *dev; /* borrowed; NULL: the place is kept for one */

@@ -93,10 +93,10 @@ static int on_dial(void *arg, uint32_t port)
 		return take_fd(&m->keeper);
 	if (port != VM_AGENT_PORT || m->channel < 0)
 		return -ECONNREFUSED;
+	trail_begin(m->trail, STEP_RUN); /* whoever hears of it may look */
 	if (box_send_ready(m->channel, -1, -1, &e) < 0)
 		return -ECONNREFUSED;
 	m->ready = true;
-	trail_begin(m->trail, STEP_RUN);
 	if (m->order.notes_touched)
 		control_note_touched(&m->control);
 	return take_fd(&m->channel);

@@ -537,6 +537,14 @@ static void steered(void **state)
 	assert_int_equal(pthread_create(&answers, NULL, agent, &keeper[1]), 0);
 	wait_count(&m, 1000);
 
+	/* What has disks or an address of its own is refused, and nothing happens to it. */
+	plan.mount_count = 1;
+	assert_int_equal(steer_snapshot(&v, &files, 0, NULL, NULL, &e), -EOPNOTSUPP);
+	plan.mount_count = 0;
+	plan.tap = "tap0";
+	assert_int_equal(steer_snapshot(&v, &files, 0, NULL, NULL, &e), -EOPNOTSUPP);
+	plan.tap = NULL;
+	e = (struct err){ 0 };
 	/* Whole; it runs on, and the file is of one moment. */
 	if (steer_snapshot(&v, &files, 0, NULL, NULL, &e) < 0)
 		fail_msg("%s", e.msg);

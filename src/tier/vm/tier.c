@@ -55,12 +55,10 @@ static int vm_ready(const char *state_dir, struct err *e)
 {
 	char dir[WARD_PATH_MAX];
 	own_fd int kernel = -1;
-	int r;
 
 	if (access("/dev/kvm", R_OK | W_OK) < 0)
 		return err_set(e, errno, "/dev/kvm");
-	r = kernel_dir(state_dir, dir, e);
-	return r < 0 ? r : kernel_open(dir, &kernel, e);
+	return kernel_default(state_dir, dir, &kernel, e);
 }
 
 static int vm_prove(const char *state_dir, unsigned timeout_ms, struct err *e)
@@ -88,10 +86,8 @@ static void vm_stop(struct box *box);
 static int open_kernel(struct vmbox *v, struct err *e)
 {
 	struct order *o = &v->order;
-	int r = kernel_dir(v->box.plan->state_dir, v->kernel_dir, e);
+	int r = kernel_default(v->box.plan->state_dir, v->kernel_dir, &o->fds[ORDER_KERNEL], e);
 
-	if (r == 0)
-		r = kernel_open(v->kernel_dir, &o->fds[ORDER_KERNEL], e);
 	if (r == 0)
 		r = kernel_cpu_template(v->kernel_dir, &o->plain_fpu, &o->acpi, e);
 	return r;

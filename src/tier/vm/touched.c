@@ -4,7 +4,7 @@
  *
  * Owns:  their part of the state file: a head with a sum, and the runs.
  * Rules: a hint, and hostile like the rest of a snapshot: checked whole before use, and only ever
- *        used to read pages of the snapshot's own memory ahead, a bounded number of them.
+ *        used to read pages of the snapshot's own memory ahead, or to copy them, a bounded number.
  *        Two copies may write it at one time; what gets mixed up has a wrong sum, and is ignored.
  */
 #include <errno.h>
@@ -15,7 +15,9 @@
 #include "host/host.h"
 #include "tier/vm/touched.h"
 
-static const char magic[8] = { 'w', 'a', 'r', 'd', 't', 'p', '\r', '\n' };
+enum { POPULATE_WRITE = 23 }; /* MADV_..., which not every libc has */
+
+static const char magic[8] = { 'w', 'a', 'r', 'd', 't', '2', '\r', '\n' };
 
 struct part {
 	char magic[8];
@@ -38,34 +40,36 @@ static void sum(const struct touched *t, uint8_t ret[SHA256_BYTES])
 	sha256_end(&s, ret);
 }
 
-void touched_add(struct touched *t, uint64_t n)
+void touched_add(struct touched *t, uint64_t n, bool written)
 {
 	struct touched_run *last = t->count ? &t->runs[t->count - 1] : NULL;
 	uint64_t end = last ? (uint64_t)last->first + last->count : 0;
 
 	if (n > UINT32_MAX)
 		return;
-	if (last && n == end)
+	if (last && n == end && last->written == written && last->count < UINT16_MAX)
 		last->count++;
 	else if (t->count < TOUCHED_RUNS_MAX)
-		t->runs[t->count++] = (struct touched_run){ (uint32_t)n, 1 };
+		t->runs[t->count++] = (struct touched_run){ (uint32_t)n, 1, written };
 }
 
 bool touched_is_sound(const struct touched *t, uint64_t memory_bytes)
 {
-	uint64_t end = 0, pages = 0;
+	uint64_t end = 0, pages = 0, written = 0;
 
 	if (!t->count || t->count > TOUCHED_RUNS_MAX)
 		return false;
 	for (uint32_t i = 0; i < t->count; i++) {
 		const struct touched_run *r = &t->runs[i];
 
-		if (!r->count || r->first < end)
+		if (!r->count || r->first < end || r->written > 1)
 			return false;
 		end = (uint64_t)r->first + r->count;
 		pages += r->count;
+		written += r->written ? r->count : 0;
 	}
-	return end <= memory_bytes / GMEM_PAGE && pages <= TOUCHED_PAGES_MAX;
+	return end <= memory_bytes / GMEM_PAGE && pages <= TOUCHED_PAGES_MAX &&
+	       written <= TOUCHED_WRITTEN_MAX;
 }
 
 static off_t where(const struct snap_head *h)
@@ -116,9 +120,11 @@ bool touched_read(int fd, const struct snap_head *h, struct touched *ret)
 }
 
 /*
- * Asked for, not waited for: the guest runs meanwhile. To have them mapped as well
- * (MADV_POPULATE_READ) was tried: it took as long as the faults that it saved, in front of the
- * first instruction, and filled the holes of a memory file.
+ * What is only read is asked for, not waited for: the guest runs meanwhile. To have it mapped as
+ * well (MADV_POPULATE_READ) was tried: it took as long as the faults that it saved, in front of the
+ * first instruction, and filled the holes of a memory file. A page that is written to is another
+ * matter: the guest leaves three times for it, to read, to write, and once more because its copy
+ * is elsewhere. Made before, one is left.
  */
 void touched_fetch(const struct touched *t, const struct gmem *mem)
 {
@@ -131,10 +137,15 @@ void touched_fetch(const struct touched *t, const struct gmem *mem)
 			const struct gmem_region *g = &mem->regions[k];
 			uint64_t from = first > g->offset ? first : g->offset;
 			uint64_t to = end < g->offset + g->size ? end : g->offset + g->size;
+			uint8_t *at;
 
-			if (from < to &&
-				madvise(g->host + (from - g->offset), to - from, MADV_WILLNEED) < 0)
-				return;
+			if (from >= to)
+				continue;
+			at = g->host + (from - g->offset);
+			/* An older kernel does not know how. */
+			if (!t->runs[i].written || madvise(at, to - from, POPULATE_WRITE) < 0)
+				if (madvise(at, to - from, MADV_WILLNEED) < 0)
+					return;
 		}
 	}
 }

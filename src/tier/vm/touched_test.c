@@ -30,14 +30,18 @@ static void pages_become_runs(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(pages); i++)
-		touched_add(&t, pages[i]);
+		touched_add(&t, pages[i], false);
 	assert_int_equal(t.count, 2);
 	assert_int_equal(t.runs[0].first, 0);
 	assert_int_equal(t.runs[0].count, 3);
 	assert_int_equal(t.runs[1].first, 100);
 	assert_int_equal(t.runs[1].count, 2);
+	touched_add(&t, 102, true); /* what is written to is a run of its own */
+	assert_int_equal(t.count, 3);
+	assert_int_equal(t.runs[2].first, 102);
+	assert_int_equal(t.runs[2].written, 1);
 	for (uint64_t i = 1000; i < 1000 + 100 * TOUCHED_RUNS_MAX; i += 100)
-		touched_add(&t, i);
+		touched_add(&t, i, false);
 	assert_int_equal(t.count, TOUCHED_RUNS_MAX);
 }
 
@@ -52,8 +56,8 @@ static void there_and_back(void **state)
 
 	(void)state;
 	assert_false(touched_read(fd, &h, &back)); /* there is none */
-	touched_add(&t, 5);
-	touched_add(&t, 500);
+	touched_add(&t, 5, false);
+	touched_add(&t, 500, false);
 	assert_int_equal(touched_write(fd, &h, &t, &e), 0);
 	assert_true(touched_read(fd, &h, &back));
 	assert_int_equal(back.count, 2);
@@ -82,15 +86,17 @@ static void what_makes_no_sense(void **state)
 		struct touched t;
 	} cases[] = {
 		{ "nothing", { 0 } },
-		{ "an empty run", { 1, { { 1, 0 } } } },
-		{ "backwards", { 2, { { 9, 1 }, { 8, 1 } } } },
-		{ "twice", { 2, { { 8, 2 }, { 9, 1 } } } },
-		{ "beyond the memory", { 1, { { MEMORY / 4096 - 1, 2 } } } },
-		{ "beyond 32 bits", { 1, { { UINT32_MAX, UINT32_MAX } } } },
+		{ "an empty run", { 1, { { 1, 0, 0 } } } },
+		{ "backwards", { 2, { { 9, 1, 0 }, { 8, 1, 0 } } } },
+		{ "twice", { 2, { { 8, 2, 0 }, { 9, 1, 0 } } } },
+		{ "beyond the memory", { 1, { { MEMORY / 4096 - 1, 2, 0 } } } },
+		{ "beyond 32 bits", { 1, { { UINT32_MAX, UINT16_MAX, 0 } } } },
+		{ "written, or what", { 1, { { 1, 1, 2 } } } },
+		{ "too much written", { 1, { { 0, TOUCHED_WRITTEN_MAX + 1, 1 } } } },
 	};
 	static struct touched back;
 	struct snap_head h = head();
-	struct touched t = { 1, { { 0, TOUCHED_PAGES_MAX + 1 } } };
+	struct touched t = { 1, { { 0, TOUCHED_PAGES_MAX + 1, 0 } } };
 	struct err e = { 0 };
 
 	(void)state;
@@ -119,11 +125,15 @@ static void fetched(void **state)
 	assert_int_equal(ftruncate(fd, MEMORY), 0);
 	assert_int_equal(pwrite(fd, "x", 1, 3 * 4096), 1);
 	assert_int_equal(gmem_map(&mem, fd, MEMORY, &e), 0);
-	touched_add(&t, 2);
-	touched_add(&t, 3);
+	touched_add(&t, 2, false);
+	touched_add(&t, 3, false);
+	touched_add(&t, 5, true);
+	assert_int_equal(pwrite(fd, "y", 1, 5 * 4096), 1);
 	touched_fetch(&t, &mem);
-	/* Whether it is there now is the kernel's to say. */
+	/* Whether it is there now is the kernel's to say, but for what is our own already. */
 	assert_int_equal(mem.regions[0].host[3 * 4096], 'x');
+	assert_int_equal(pwrite(fd, "z", 1, 5 * 4096), 1);
+	assert_int_equal(mem.regions[0].host[5 * 4096], 'y');
 	gmem_done(&mem);
 	close(fd);
 }

@@ -27,7 +27,6 @@ enum {
 	STACK_BYTES = 64 * 1024,
 };
 #define CR0_PG (1ull << 31)
-#define KICK_SIGNAL SIGRTMIN
 /* clang-format on */
 
 static int fail(struct err *e, const struct vcpu *v, const char *what)
@@ -361,7 +360,7 @@ int vcpu_start(struct vcpu *v, struct err *e)
 	int r;
 
 	sigemptyset(&sa.sa_mask);
-	if (sigaction(KICK_SIGNAL, &sa, NULL) < 0)
+	if (sigaction(MACHINE_KICK, &sa, NULL) < 0)
 		return fail(e, v, "a signal");
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -378,7 +377,7 @@ void vcpu_kick(struct vcpu *v)
 	if (!v->has_thread)
 		return;
 	__atomic_store_n(&v->run->immediate_exit, 1, __ATOMIC_SEQ_CST);
-	pthread_kill(v->thread, KICK_SIGNAL);
+	pthread_kill(v->thread, MACHINE_KICK);
 }
 
 void vcpu_done(struct vcpu *v)

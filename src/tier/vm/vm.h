@@ -90,6 +90,10 @@ struct vmbox {
 /* kernel.c: the guest's kernel and what it needs to find its root, in folder @dir. */
 int kernel_dir(const char *state_dir, char ret[WARD_PATH_MAX], struct err *e);
 int kernel_open(const char *dir, int *ret_kernel, struct err *e);
+/* The default one, and its folder. If there is none, why the last that was tried was not taken:
+ * that is in kernels/KERNEL_REFUSED. */
+#define KERNEL_REFUSED "refused"
+int kernel_default(const char *state_dir, char ret[WARD_PATH_MAX], int *ret_kernel, struct err *e);
 /* The CPU template that goes with the kernel, `cpu`: one word a line. */
 int kernel_cpu_template(const char *dir, bool *ret_plain_fpu, bool *ret_acpi, struct err *e);
 /* An initramfs in a memory file: our init, the kernel's modules if it has any, the list of @plan's

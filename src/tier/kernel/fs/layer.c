@@ -373,6 +373,19 @@ int layer_open_file(struct inode *i)
 	return fd;
 }
 
+int layer_open_any(struct inode *i)
+{
+	int fd;
+
+	if (S_ISREG(i->mode))
+		return layer_open_file(i);
+	fd = S_ISDIR(i->mode) && node_of(i)->member_count ? member_fd(i, 0) : -ENODATA;
+	if (fd < 0)
+		return fd;
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return fd < 0 ? -errno : fd;
+}
+
 void layer_forget(struct inode *i)
 {
 	struct node *n = node_of(i);

@@ -65,7 +65,8 @@ static struct proc_ctx ctx_of(struct kernel *k, const struct proc_node *n, struc
 {
 	struct task *t = n->tid ? task_find(k, n->tid) : NULL;
 
-	return (struct proc_ctx){ k, reader, t && t->proc->start_ns == n->born ? t : NULL, n->fd };
+	return (struct proc_ctx){ k, reader, t && t->proc->start_ns == n->born ? t : NULL, n->fd,
+		NULL };
 }
 
 /* Who may see what a process has open and in its memory. */
@@ -75,8 +76,10 @@ static bool may_look(struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable(reader, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc || task_capable_in(reader, b->user, CAP_SYS_PTRACE))
 		return true;
+	if (a->user != b->user)
+		return false;
 	return a->fsuid == b->euid && a->fsuid == b->suid && a->fsuid == b->uid &&
 	       a->fsgid == b->egid && a->fsgid == b->sgid && a->fsgid == b->gid;
 }
@@ -300,11 +303,16 @@ static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 		return -ESRCH;
 	if (!(e->mode & 0222))
 		return -EIO;
+	if (e->once && (*pos || io->left >= WRITE_MAX))
+		return -EINVAL;
 	n = uio_in(io, text, WRITE_MAX);
 	if (n < 0)
 		return n;
 	text[n] = '\0';
+	c.opened = f->cred;
 	r = e->write ? e->write(&c, text) : e->text ? knob_write(f->k, e, text) : 0;
+	if (r == 0 && e->once)
+		*pos += n;
 	return r < 0 ? r : n;
 }
 

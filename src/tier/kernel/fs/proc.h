@@ -12,6 +12,7 @@
  * procfs. Directories are const tables of entries; a text is made when its file is opened, so a
  * reader sees one moment. Nothing of the host's /proc shows, except what the table's functions say.
  */
+struct cred;
 struct kernel;
 struct task;
 struct file;
@@ -21,9 +22,10 @@ enum { PROC_TEXT_MAX = 4 << 20 };
 /* For whom and about whom. */
 struct proc_ctx {
 	struct kernel *k;
-	struct task *reader; /* NULL while a listing asks for types only */
-	struct task *t;      /* the process or thread that it is about; NULL: the machine */
-	int fd;              /* below fd/ and fdinfo/ */
+	struct task *reader;       /* NULL while a listing asks for types only */
+	struct task *t;            /* the process or thread that it is about; NULL: the machine */
+	int fd;                    /* below fd/ and fdinfo/ */
+	const struct cred *opened; /* writing: who opened the file */
 };
 
 enum proc_dir { PROC_TABLE, PROC_TASKS, PROC_FDS, PROC_FDINFOS };
@@ -45,6 +47,7 @@ struct proc_entry {
 	bool private; /* for who may look into the process only */
 	bool mounts;  /* who polls it hears of mounts */
 	bool maps;    /* answers PROCMAP_QUERY */
+	bool once;    /* a write is all of it: at the start, less than a page */
 };
 
 struct super *proc_create(struct kernel *k); /* NULL: no memory */
@@ -57,6 +60,17 @@ extern const struct proc_entry proc_pid_entry, proc_tid_entry, proc_fd_link, pro
 /* proc_machine.c */
 extern const struct proc_entry proc_machine[];
 extern const unsigned proc_machine_count;
+/* proc_ns.c */
+enum { PROC_NS_COUNT = 10 };
+extern const struct proc_entry proc_ns_entries[PROC_NS_COUNT];
+void proc_show_uid_map(const struct proc_ctx *c, struct buf *out);
+void proc_show_gid_map(const struct proc_ctx *c, struct buf *out);
+void proc_show_projid_map(const struct proc_ctx *c, struct buf *out);
+void proc_show_setgroups(const struct proc_ctx *c, struct buf *out);
+int proc_write_uid_map(const struct proc_ctx *c, char *text);
+int proc_write_gid_map(const struct proc_ctx *c, char *text);
+int proc_write_projid_map(const struct proc_ctx *c, char *text);
+int proc_write_setgroups(const struct proc_ctx *c, char *text);
 /* proc_config.c */
 void proc_show_config(const struct proc_ctx *c, struct buf *out);
 /* /proc/mounts of @t */

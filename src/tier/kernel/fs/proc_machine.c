@@ -20,6 +20,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/sys/usage.h"
 
 enum { HZ = 100 };
@@ -207,28 +208,32 @@ static void show_version(const struct proc_ctx *c, struct buf *out)
 
 static void show_hostname(const struct proc_ctx *c, struct buf *out)
 {
-	buf_add_fmt(out, "%s\n", c->k->hostname[0] ? c->k->hostname : "ward");
+	const char *name = c->reader ? uts_hostname(c->reader) : "";
+
+	buf_add_fmt(out, "%s\n", name[0] ? name : "ward");
 }
 
-static int set_name(char *name, size_t cap, char *text)
+static int set_name(char *name, char *text)
 {
 	text[strcspn(text, "\n")] = '\0';
-	return str_copy(name, cap, text) < 0 ? -EINVAL : 0;
+	return str_copy(name, sizeof(((struct uts_ns *)NULL)->hostname), text) < 0 ? -EINVAL : 0;
 }
 
 static int write_hostname(const struct proc_ctx *c, char *text)
 {
-	return set_name(c->k->hostname, sizeof(c->k->hostname), text);
+	return set_name(uts_hostname(c->reader), text);
 }
 
 static int write_domain(const struct proc_ctx *c, char *text)
 {
-	return set_name(c->k->domainname, sizeof(c->k->domainname), text);
+	return set_name(uts_domainname(c->reader), text);
 }
 
 static void show_domain(const struct proc_ctx *c, struct buf *out)
 {
-	buf_add_fmt(out, "%s\n", c->k->domainname[0] ? c->k->domainname : "(none)");
+	const char *name = c->reader ? uts_domainname(c->reader) : "";
+
+	buf_add_fmt(out, "%s\n", name[0] ? name : "(none)");
 }
 
 static void show_pid_max(const struct proc_ctx *c, struct buf *out)
@@ -439,14 +444,14 @@ static void show_sysv_msg(const struct proc_ctx *c, struct buf *out)
 {
 	buf_add_str(out, "       key      msqid perms      cbytes       qnum lspid lrpid   uid   "
 			 "gid  cuid  cgid      stime      rtime      ctime\n");
-	ipc_show(c->k, IPC_MSG, out);
+	ipc_show(c->reader, IPC_MSG, out);
 }
 
 static void show_sysv_sem(const struct proc_ctx *c, struct buf *out)
 {
 	buf_add_str(out, "       key      semid perms      nsems   uid   gid  cuid  cgid      "
 			 "otime      ctime\n");
-	ipc_show(c->k, IPC_SEM, out);
+	ipc_show(c->reader, IPC_SEM, out);
 }
 
 static void show_sysv_shm(const struct proc_ctx *c, struct buf *out)
@@ -454,7 +459,7 @@ static void show_sysv_shm(const struct proc_ctx *c, struct buf *out)
 	buf_add_str(out, "       key      shmid perms                  size  cpid  lpid nattch   "
 			 "uid   gid  cuid  cgid      atime      dtime      ctime                   "
 			 "rss                  swap\n");
-	ipc_show(c->k, IPC_SHM, out);
+	ipc_show(c->reader, IPC_SHM, out);
 }
 
 static const struct proc_entry sysvipc_dir[] = {
@@ -667,7 +672,19 @@ static const struct proc_entry sys_net[] = {
 	DIR("ipv6", net_ipv6),
 	DIR("unix", net_unix),
 };
+#define NAMESPACES_TEXT "4096\n" /* GUEST_NAMESPACES_MAX */
+static const struct proc_entry sys_user[] = {
+	TEXT("max_cgroup_namespaces", NAMESPACES_TEXT),
+	TEXT("max_ipc_namespaces", NAMESPACES_TEXT),
+	TEXT("max_mnt_namespaces", NAMESPACES_TEXT),
+	TEXT("max_net_namespaces", NAMESPACES_TEXT),
+	TEXT("max_pid_namespaces", NAMESPACES_TEXT),
+	TEXT("max_time_namespaces", NAMESPACES_TEXT),
+	TEXT("max_user_namespaces", NAMESPACES_TEXT),
+	TEXT("max_uts_namespaces", NAMESPACES_TEXT),
+};
 static const struct proc_entry sys_dir[] = {
+	DIR("user", sys_user),
 	DIR("kernel", sys_kernel),
 	DIR("vm", sys_vm),
 	DIR("fs", sys_fs),

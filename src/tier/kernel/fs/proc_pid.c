@@ -20,6 +20,7 @@
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/place.h"
@@ -105,6 +106,14 @@ static void show_status_memory(const struct proc_ctx *c, struct buf *out)
 		(unsigned long long)m.text * 4);
 }
 
+/* An id as the reader knows it. */
+static uint32_t shown(const struct proc_ctx *c, enum id_kind kind, uint32_t id)
+{
+	if (!c->reader)
+		return id;
+	return kind == ID_UID ? uid_out(c->reader, id) : gid_out(c->reader, id);
+}
+
 static void show_status(const struct proc_ctx *c, struct buf *out)
 {
 	const struct task *t = c->t;
@@ -115,12 +124,14 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 		"Name:\t%s\nUmask:\t%04o\nState:\t%c (%s)\nTgid:\t%d\nNgid:\t0\nPid:\t%d\n",
 		t->comm, t->fs ? t->fs->umask : 0, s, state_word(s), t->proc->pid, t->tid);
 	buf_add_fmt(out, "PPid:\t%d\nTracerPid:\t%d\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n",
-		parent_of(t->proc), t->trace ? t->trace->tracer->pid : 0, cr->uid, cr->euid,
-		cr->suid, cr->fsuid, cr->gid, cr->egid, cr->sgid, cr->fsgid);
+		parent_of(t->proc), t->trace ? t->trace->tracer->pid : 0, shown(c, ID_UID, cr->uid),
+		shown(c, ID_UID, cr->euid), shown(c, ID_UID, cr->suid), shown(c, ID_UID, cr->fsuid),
+		shown(c, ID_GID, cr->gid), shown(c, ID_GID, cr->egid), shown(c, ID_GID, cr->sgid),
+		shown(c, ID_GID, cr->fsgid));
 	buf_add_fmt(out, "FDSize:\t%u\nGroups:\t", t->files ? t->files->cap : 0);
 	for (unsigned i = 0; i < cr->group_count; i++)
-		buf_add_fmt(out, "%u ", cr->groups[i]);
-	buf_add_fmt(out, "\nNStgid:\t%d\nNSpid:\t%d\nNSpgid:\t%d\nNSsid:\t%d\n", t->proc->pid,
+		buf_add_fmt(out, "%s%u", i ? " " : "", shown(c, ID_GID, cr->groups[i]));
+	buf_add_fmt(out, " \nNStgid:\t%d\nNSpid:\t%d\nNSpgid:\t%d\nNSsid:\t%d\n", t->proc->pid,
 		t->tid, t->proc->pgrp ? t->proc->pgrp->id : 0,
 		t->proc->pgrp && t->proc->pgrp->session ? t->proc->pgrp->session->id : 0);
 	if (s != 'Z')
@@ -421,7 +432,8 @@ static int write_slack(const struct proc_ctx *c, char *text)
 
 	if (end == text || (*end && *end != '\n'))
 		return -EINVAL;
-	if (c->reader && c->reader->proc != c->t->proc && !task_capable(c->reader, CAP_SYS_NICE))
+	if (c->reader && c->reader->proc != c->t->proc &&
+		!task_capable_in(c->reader, c->t->cred->user, CAP_SYS_NICE))
 		return -EPERM;
 	c->t->timer_slack_ns = v ? v : c->t->timer_slack_default_ns;
 	return 0;
@@ -542,13 +554,6 @@ static int follow_fd(const struct proc_ctx *c, struct path *ret)
 	return 0;
 }
 
-static ssize_t link_ns(const struct proc_ctx *c, char *buf, size_t cap)
-{
-	int r = str_fmt(buf, cap, "mnt:[4026531840]");
-
-	return r < 0 ? r : (ssize_t)strlen(buf);
-}
-
 #define REG(n, m, ...)                                                                             \
 	{                                                                                          \
 		.name = n, .mode = S_IFREG | (m), __VA_ARGS__                                      \
@@ -557,14 +562,11 @@ static ssize_t link_ns(const struct proc_ctx *c, char *buf, size_t cap)
 	{                                                                                          \
 		.name = n, .mode = S_IFLNK | 0777, .link = l, .follow = f                          \
 	}
+#define MAP(n) REG(#n, 0644, .show = proc_show_##n, .write = proc_write_##n, .once = true)
 #define DIR_OF(n, k, p)                                                                            \
 	{                                                                                          \
 		.name = n, .mode = S_IFDIR | 0555, .kind = k, .private = p                         \
 	}
-
-static const struct proc_entry ns_entries[] = {
-	{ .name = "mnt", .mode = S_IFLNK | 0777, .link = link_ns },
-};
 
 #define COMMON                                                                                     \
 	REG("status", 0444, .show = show_status), REG("statm", 0444, .show = show_statm),          \
@@ -582,11 +584,8 @@ static const struct proc_entry ns_entries[] = {
 		REG("oom_score", 0444, .text = "0\n"),                                             \
 		REG("io", 0400, .show = show_io, .private = true),                                 \
 		REG("wchan", 0444, .text = "0"), REG("loginuid", 0644, .text = "4294967295"),      \
-		REG("sessionid", 0444, .text = "4294967295"),                                      \
-		REG("setgroups", 0644, .text = "allow\n"),                                         \
-		REG("uid_map", 0644, .text = "         0          0 4294967295\n"),                \
-		REG("gid_map", 0644, .text = "         0          0 4294967295\n"),                \
-		REG("coredump_filter", 0644, .text = "00000033\n"),                                \
+		REG("sessionid", 0444, .text = "4294967295"), MAP(setgroups), MAP(uid_map),        \
+		MAP(gid_map), MAP(projid_map), REG("coredump_filter", 0644, .text = "00000033\n"), \
 		REG("personality", 0400, .show = show_personality, .private = true),               \
 		REG("timerslack_ns", 0666, .show = show_slack, .write = write_slack),              \
 		REG("schedstat", 0444, .text = "0 0 0\n"), REG("clear_refs", 0200),                \
@@ -594,7 +593,8 @@ static const struct proc_entry ns_entries[] = {
 		LINK("exe", link_exe, follow_exe), DIR_OF("fd", PROC_FDS, true),                   \
 		DIR_OF("fdinfo", PROC_FDINFOS, true),                                              \
 	{                                                                                          \
-		.name = "ns", .mode = S_IFDIR | 0511, .entries = ns_entries, .count = 1            \
+		.name = "ns", .mode = S_IFDIR | 0511, .entries = proc_ns_entries,                  \
+		.count = PROC_NS_COUNT                                                             \
 	}
 
 static const struct proc_entry pid_entries[] = {

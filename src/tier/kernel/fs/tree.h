@@ -70,7 +70,8 @@ struct node {
 	size_t map_len;
 	char *target; /* symbolic links, TEXT */
 	struct xattr *xattrs;
-	uint32_t seals; /* memfd */
+	bool xattrs_known; /* those from below are among them */
+	uint32_t seals;    /* memfd */
 	bool is_memfd;
 	bool walked; /* tree_walk.c, while it saves */
 };
@@ -117,6 +118,7 @@ struct dentry *tree_child(struct dentry *dir, const char *name, uint32_t mode, u
 int layer_lookup(struct inode *dir, struct dentry *d);
 int layer_root(struct super *sb, struct inode *i); /* fills the root from the layers */
 int layer_open_file(struct inode *i);              /* a read-only host descriptor, or -errno */
+int layer_open_any(struct inode *i);               /* the same of a directory, the uppermost, too */
 void layer_forget(struct inode *i);                /* out of the hash, descriptors closed */
 struct listing;
 /* Every name below @dir, into @l; and without those in @hidden, which grows by whiteouts. */
@@ -152,12 +154,16 @@ void store_charge(struct inode *i); /* what it takes has changed */
 /* tree_file.c */
 extern const struct file_ops tree_file_ops, tree_dir_ops;
 int tree_open(struct inode *i, struct file *f, struct task *t);
+/* A descriptor of the contents that can only be read, borrowed from @f; -ENODEV: there is none. */
+int tree_read_fd(struct file *f);
 
 /* xattr.c */
 ssize_t tree_getxattr(struct inode *i, const char *name, void *buf, size_t cap);
 int tree_setxattr(struct inode *i, const char *name, const void *v, size_t len, int flags);
 ssize_t tree_listxattr(struct inode *i, char *buf, size_t cap);
 int tree_removexattr(struct inode *i, const char *name);
+/* Those that the host's file has become the inode's own. */
+void tree_load_xattrs(struct inode *i);
 void tree_free_xattrs(struct inode *i);
 
 #endif

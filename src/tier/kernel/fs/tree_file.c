@@ -22,7 +22,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
-/* f->priv of a regular file: the read-only descriptor for its mappings + 1, or NULL. */
+/* f->priv of a regular file: the read-only descriptor for guests + 1, or NULL. */
 static ssize_t tree_read_op(struct file *f, struct uio *io, int64_t *pos)
 {
 	ssize_t n = store_read(f, io, pos);
@@ -73,6 +73,24 @@ static int64_t file_lseek(struct file *f, int64_t off, int whence)
 	return to;
 }
 
+int tree_read_fd(struct file *f)
+{
+	struct inode *i = f->inode;
+	int r = store_open(i, false);
+
+	if (r < 0)
+		return r;
+	if (node_of(i)->content != CONTENT_STORE)
+		return node_of(i)->fd < 0 ? -ENODEV : node_of(i)->fd;
+	if (!f->priv) {
+		r = store_reopen(i);
+		if (r < 0)
+			return r;
+		f->priv = (void *)(uintptr_t)(r + 1);
+	}
+	return (int)(uintptr_t)f->priv - 1;
+}
+
 static int file_mmap(struct file *f, unsigned prot, unsigned flags, struct map_source *ret)
 {
 	struct inode *i = f->inode;
@@ -91,13 +109,10 @@ static int file_mmap(struct file *f, unsigned prot, unsigned flags, struct map_s
 	ret->offset = 0;
 	ret->fd = n->fd;
 	if (n->content == CONTENT_STORE && !(writes && shared)) {
-		if (!f->priv) {
-			r = store_reopen(i);
-			if (r < 0)
-				return r;
-			f->priv = (void *)(uintptr_t)(r + 1);
-		}
-		ret->fd = (int)(uintptr_t)f->priv - 1;
+		r = tree_read_fd(f);
+		if (r < 0)
+			return r;
+		ret->fd = r;
 	}
 	file_mapped(f);
 	return 0;

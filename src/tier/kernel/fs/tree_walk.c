@@ -41,6 +41,11 @@ static void xattrs_walk(struct inode *i, struct walk *w)
 {
 	uint32_t n = 0;
 
+	/* What is saved is all there is: nothing is looked for below when it is loaded. */
+	if (w->mode == WALK_SAVE)
+		tree_load_xattrs(i);
+	else
+		node_of(i)->xattrs_known = true;
 	for (struct xattr *x = node_of(i)->xattrs; x; x = x->next)
 		n++;
 	walk_list(w, "xattrs", &n, XATTR_INODE_MAX);

@@ -11,6 +11,8 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "base/own.h"
+#include "base/str.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/limits.h"
@@ -31,8 +33,12 @@ static size_t size_of(const struct xattr *x)
 
 ssize_t tree_getxattr(struct inode *i, const char *name, void *buf, size_t cap)
 {
-	const struct xattr *x = *find(i, name);
+	const struct xattr *x;
 
+	/* Programs that list files ask for others of every file: only a user's are asked below. */
+	if (str_after(name, "user."))
+		tree_load_xattrs(i);
+	x = *find(i, name);
 	if (!x)
 		return -ENODATA;
 	if (cap == 0)
@@ -62,16 +68,13 @@ static void drop(struct inode *i, struct xattr **at)
 	free(x);
 }
 
-int tree_setxattr(struct inode *i, const char *name, const void *v, size_t len, int flags)
+/* At @at, in place of what may be there. */
+static int put(struct inode *i, struct xattr **at, const char *name, const void *v, size_t len)
 {
 	struct tree_state *ts = i->sb->k->vfs->tree;
-	struct xattr **at = find(i, name), *x;
 	size_t name_len = strlen(name) + 1, was = *at ? size_of(*at) : 0;
+	struct xattr *x;
 
-	if (*at && (flags & XATTR_CREATE))
-		return -EEXIST;
-	if (!*at && (flags & XATTR_REPLACE))
-		return -ENODATA;
 	if (all_of(i) - was + len + name_len > XATTR_INODE_MAX ||
 		ts->xattr_bytes - was + len > XATTR_TOTAL_MAX)
 		return -ENOSPC;
@@ -91,6 +94,62 @@ int tree_setxattr(struct inode *i, const char *name, const void *v, size_t len, 
 	x->next = *at;
 	*at = x;
 	ts->xattr_bytes += size_of(x);
+	return 0;
+}
+
+static void load_from(struct inode *i, int fd, const char *names, size_t size)
+{
+	own_mem char *value = malloc(XATTR_VALUE_MAX);
+
+	for (size_t at = 0; value && at < size; at += strlen(names + at) + 1) {
+		const char *name = names + at;
+		ssize_t len;
+
+		/* An overlay's own marks are not the template's. */
+		if (!str_after(name, "user.") || str_after(name, "user.overlay."))
+			continue;
+		len = fgetxattr(fd, name, value, XATTR_VALUE_MAX);
+		if (len >= 0 && put(i, find(i, name), name, value, (size_t)len) < 0)
+			return; /* no room for more of them */
+	}
+}
+
+void tree_load_xattrs(struct inode *i)
+{
+	struct node *n = node_of(i);
+	own_mem char *names = NULL;
+	own_fd int fd = -1;
+	ssize_t size;
+
+	if (!n->lower || n->xattrs_known)
+		return;
+	n->xattrs_known = true;
+	fd = layer_open_any(i);
+	size = fd < 0 ? 0 : flistxattr(fd, NULL, 0);
+	if (size <= 0 || size > XATTR_INODE_MAX)
+		return;
+	names = malloc((size_t)size + 1);
+	size = names ? flistxattr(fd, names, (size_t)size) : 0;
+	if (size <= 0)
+		return;
+	names[size] = '\0';
+	load_from(i, fd, names, (size_t)size);
+}
+
+int tree_setxattr(struct inode *i, const char *name, const void *v, size_t len, int flags)
+{
+	struct xattr **at;
+	int r;
+
+	tree_load_xattrs(i);
+	at = find(i, name);
+	if (*at && (flags & XATTR_CREATE))
+		return -EEXIST;
+	if (!*at && (flags & XATTR_REPLACE))
+		return -ENODATA;
+	r = put(i, at, name, v, len);
+	if (r < 0)
+		return r;
 	i->ctime = kernel_realtime(i->sb->k);
 	node_dirty(i);
 	return 0;
@@ -100,6 +159,7 @@ ssize_t tree_listxattr(struct inode *i, char *buf, size_t cap)
 {
 	size_t need = 0;
 
+	tree_load_xattrs(i);
 	for (const struct xattr *x = node_of(i)->xattrs; x; x = x->next) {
 		size_t len = strlen(x->name) + 1;
 
@@ -114,8 +174,10 @@ ssize_t tree_listxattr(struct inode *i, char *buf, size_t cap)
 
 int tree_removexattr(struct inode *i, const char *name)
 {
-	struct xattr **at = find(i, name);
+	struct xattr **at;
 
+	tree_load_xattrs(i);
+	at = find(i, name);
 	if (!*at)
 		return -ENODATA;
 	drop(i, at);

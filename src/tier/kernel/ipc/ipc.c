@@ -14,6 +14,7 @@
 
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/walk.h"
 
 #define SHM_WINDOW 0x5e0000000000ULL /* nothing puts anything there by itself */
@@ -63,6 +64,19 @@ int64_t ipc_seconds(struct task *t)
 	return kernel_realtime(t->k) / 1000000000;
 }
 
+/* Can @t find it? */
+static bool seen(const struct task *t, const struct ipc_obj *o)
+{
+	return o && o->ns == ns_of(t, NS_IPC) && !o->lost;
+}
+
+bool ipc_capable(const struct task *t, int cap)
+{
+	const struct ns *n = ns_of(t, NS_IPC);
+
+	return task_capable_in(t, n ? n->owner : NULL, cap);
+}
+
 static int permitted(struct task *t, const struct ipc_obj *o, unsigned want)
 {
 	unsigned mode = o->perm.mode;
@@ -72,15 +86,15 @@ static int permitted(struct task *t, const struct ipc_obj *o, unsigned want)
 	else if (task_in_group(t, o->perm.cgid) || task_in_group(t, o->perm.gid))
 		mode >>= 3;
 	want = (want >> 6 | want >> 3 | want) & 7;
-	return (want & ~mode) && !task_capable(t, CAP_IPC_OWNER) ? -EACCES : 0;
+	return (want & ~mode) && !ipc_capable(t, CAP_IPC_OWNER) ? -EACCES : 0;
 }
 
-static struct ipc_obj *by_key(struct ipc_table *tab, int32_t key)
+static struct ipc_obj *by_key(const struct task *t, struct ipc_table *tab, int32_t key)
 {
 	for (uint32_t i = 0; i < tab->cap; i++) {
 		struct ipc_obj *o = tab->slots[i];
 
-		if (o && o->perm.key == key && key != IPC_PRIVATE)
+		if (seen(t, o) && o->perm.key == key && key != IPC_PRIVATE)
 			return o;
 	}
 	return NULL;
@@ -137,6 +151,7 @@ static long make_new(struct task *t, struct ipc_table *tab, const struct ipc_get
 	o = g->make(t, g, &err);
 	if (!o)
 		return err;
+	o->ns = ns_of(t, NS_IPC);
 	o->perm.key = g->key;
 	o->perm.mode = (uint32_t)g->flags & 0777;
 	o->perm.uid = o->perm.cuid = t->cred->euid;
@@ -159,7 +174,7 @@ long ipc_get(struct task *t, int kind, const struct ipc_get *g)
 	if (!s)
 		return -ENOMEM;
 	tab = &s->table[kind];
-	o = by_key(tab, g->key);
+	o = by_key(t, tab, g->key);
 	if (!o)
 		return g->key == IPC_PRIVATE || (g->flags & IPC_CREAT) ? make_new(t, tab, g)
 								       : -ENOENT;
@@ -174,10 +189,12 @@ long ipc_get(struct task *t, int kind, const struct ipc_get *g)
 struct ipc_obj *ipc_at(struct task *t, int kind, int32_t index)
 {
 	struct ipc_state *s = ipc_state(t->k);
+	struct ipc_obj *o;
 
 	if (!s || index < 0 || (uint32_t)index % IPC_ID_STEP >= s->table[kind].cap)
 		return NULL;
-	return s->table[kind].slots[index % IPC_ID_STEP]; /* an id will do, too */
+	o = s->table[kind].slots[index % IPC_ID_STEP]; /* an id will do, too */
+	return seen(t, o) ? o : NULL;
 }
 
 struct ipc_obj *ipc_find(struct task *t, int kind, int32_t id, unsigned want, int *ret_err)
@@ -207,7 +224,7 @@ void ipc_remove(struct kernel *k, int kind, struct ipc_obj *o)
 int ipc_owner(struct task *t, const struct ipc_obj *o)
 {
 	if (t->cred->euid == o->perm.uid || t->cred->euid == o->perm.cuid ||
-		task_capable(t, CAP_SYS_ADMIN))
+		ipc_capable(t, CAP_SYS_ADMIN))
 		return 0;
 	return -EPERM;
 }
@@ -222,7 +239,9 @@ int ipc_set_perm(struct task *t, struct ipc_obj *o, gva_t ds)
 	r = ipc_owner(t, o);
 	if (r < 0)
 		return r;
-	if (p.uid == UINT32_MAX || p.gid == UINT32_MAX)
+	p.uid = uid_in(t, p.uid);
+	p.gid = gid_in(t, p.gid);
+	if (p.uid == ID_NONE || p.gid == ID_NONE)
 		return -EINVAL;
 	o->perm.uid = p.uid;
 	o->perm.gid = p.gid;
@@ -230,27 +249,70 @@ int ipc_set_perm(struct task *t, struct ipc_obj *o, gva_t ds)
 	return 0;
 }
 
-int ipc_highest(const struct ipc_state *s, int kind)
+struct gipc_perm ipc_perm_out(const struct task *t, const struct ipc_obj *o)
 {
-	const struct ipc_table *tab = &s->table[kind];
+	struct gipc_perm p = o->perm;
+
+	p.uid = uid_out(t, p.uid);
+	p.gid = gid_out(t, p.gid);
+	p.cuid = uid_out(t, p.cuid);
+	p.cgid = gid_out(t, p.cgid);
+	return p;
+}
+
+int ipc_highest(const struct task *t, int kind)
+{
+	const struct ipc_table *tab = &t->k->ipc->table[kind];
 	int highest = 0;
 
 	for (uint32_t i = 0; i < tab->cap; i++) {
-		if (tab->slots[i])
+		if (seen(t, tab->slots[i]))
 			highest = (int)i;
 	}
 	return highest;
 }
 
-void ipc_show(struct kernel *k, int kind, struct buf *out)
+uint32_t ipc_count(const struct task *t, int kind)
 {
-	static void (*const show[IPC_KINDS])(
-		struct ipc_obj *, struct buf *) = { shm_show, sem_show, msg_show };
-	const struct ipc_table *tab = k->ipc ? &k->ipc->table[kind] : NULL;
+	const struct ipc_table *tab = &t->k->ipc->table[kind];
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < tab->cap; i++)
+		n += seen(t, tab->slots[i]);
+	return n;
+}
+
+void ipc_ns_gone(struct kernel *k, const struct ns *n)
+{
+	static void (*const end[IPC_KINDS])(
+		struct kernel * k, struct ipc_obj * o) = { shm_lose, sem_free, msg_free };
+
+	for (int kind = 0; kind < IPC_KINDS && k->ipc; kind++) {
+		struct ipc_table *tab = &k->ipc->table[kind];
+
+		for (uint32_t i = 0; i < tab->cap; i++) {
+			struct ipc_obj *o = tab->slots[i];
+
+			if (!o || o->ns != n)
+				continue;
+			if (kind != IPC_SHM)
+				ipc_remove(k, kind, o);
+			end[kind](k, o);
+		}
+	}
+	if (k->ipc)
+		mq_ns_gone(k, n);
+}
+
+void ipc_show(const struct task *t, int kind, struct buf *out)
+{
+	static void (*const show[IPC_KINDS])(const struct task *, struct ipc_obj *,
+		struct buf *) = { shm_show, sem_show, msg_show };
+	const struct ipc_table *tab = t && t->k->ipc ? &t->k->ipc->table[kind] : NULL;
 
 	for (uint32_t i = 0; tab && i < tab->cap; i++)
-		if (tab->slots[i])
-			show[kind](tab->slots[i], out);
+		if (seen(t, tab->slots[i]))
+			show[kind](t, tab->slots[i], out);
 }
 
 uint32_t ipc_max(struct kernel *k, int kind, int64_t max)
@@ -287,6 +349,10 @@ static void obj_walk(struct ipc_obj *o, struct walk *w)
 	walk_bytes(w, "perm", &o->perm, sizeof(o->perm));
 	walk_i32(w, "id", &o->id);
 	walk_bool(w, "gone", &o->gone);
+	walk_bool(w, "lost", &o->lost);
+	ns_ref_walk(w, "ns", NS_IPC, &o->ns);
+	if (w->mode == WALK_LOAD)
+		ns_unref(o->ns); /* it ends with its namespace, and holds none */
 }
 
 static void obj_load(struct kernel *k, int kind, struct walk *w,
@@ -307,6 +373,8 @@ static void obj_load(struct kernel *k, int kind, struct walk *w,
 	o->perm = head.perm;
 	o->id = head.id;
 	o->gone = head.gone;
+	o->lost = head.lost;
+	o->ns = head.ns;
 	if (slot_room(tab, i) < 0)
 		walk_fail(w, -ENOMEM);
 	if (w->err) {

@@ -14,6 +14,7 @@
  * a shared memory segment is a host memory file that is mapped into guests.
  */
 struct kernel;
+struct ns;
 struct task;
 struct proc;
 struct walk;
@@ -34,7 +35,9 @@ struct ipc_obj {
 	struct gipc_perm perm;
 	int32_t id;
 	struct wait_queue wait;
-	bool gone; /* removed while somebody still has it (shm) */
+	bool gone;     /* removed while somebody still has it (shm) */
+	struct ns *ns; /* whose it is (ns/ns.h); that namespace ends it. NULL: the first's */
+	bool lost;     /* its namespace is gone: nobody finds it any more (shm) */
 };
 
 enum { IPC_ID_STEP = 32768, IPC_KINDS = 3, IPC_SHM = 0, IPC_SEM = 1, IPC_MSG = 2 };
@@ -76,10 +79,19 @@ struct ipc_obj *ipc_find(struct task *t, int kind, int32_t id, unsigned want, in
 /* The same by place in the table, for the *_STAT commands; sets its id. */
 struct ipc_obj *ipc_at(struct task *t, int kind, int32_t index);
 void ipc_remove(struct kernel *k, int kind, struct ipc_obj *o); /* off the table; not freed */
-int ipc_owner(struct task *t, const struct ipc_obj *o);         /* 0 or -EPERM */
+/* Capabilities count in the namespace that the objects are in. */
+bool ipc_capable(const struct task *t, int cap);
+int ipc_owner(struct task *t, const struct ipc_obj *o); /* 0 or -EPERM */
 /* IPC_SET: uid, gid, mode from a guest's ds, whose first member is the perm. */
 int ipc_set_perm(struct task *t, struct ipc_obj *o, gva_t ds);
-int ipc_highest(const struct ipc_state *s, int kind);
+/* Among those that @t can see: the highest place, and how many. */
+int ipc_highest(const struct task *t, int kind);
+uint32_t ipc_count(const struct task *t, int kind);
+/* An object's permissions with the ids that @t knows. */
+struct gipc_perm ipc_perm_out(const struct task *t, const struct ipc_obj *o);
+/* A namespace is over, with what is in it. */
+void ipc_ns_gone(struct kernel *k, const struct ns *n);
+void mq_ns_gone(struct kernel *k, const struct ns *n);
 int64_t ipc_seconds(struct task *t);
 
 /* The end of a process, its fork, its exec. */
@@ -88,6 +100,8 @@ void ipc_proc_forked(struct proc *parent, struct proc *child);
 void shm_proc_gone(struct proc *p);
 void sem_proc_gone(struct proc *p);
 void shm_free(struct kernel *k, struct ipc_obj *o);
+/* Off the table and freed; one that somebody still has is nobody's until then. */
+void shm_lose(struct kernel *k, struct ipc_obj *o);
 void sem_free(struct kernel *k, struct ipc_obj *o);
 void msg_free(struct kernel *k, struct ipc_obj *o);
 void mq_done(struct kernel *k);
@@ -111,10 +125,10 @@ void mq_walk(struct kernel *k, struct walk *w);
 struct ipc_obj *ipc_by_id(const struct ipc_state *s, int kind, int32_t id); /* NULL: none */
 
 /* /proc/sysvipc/msg, sem and shm: a line each. */
-void msg_show(struct ipc_obj *o, struct buf *out);
-void sem_show(struct ipc_obj *o, struct buf *out);
-void shm_show(struct ipc_obj *o, struct buf *out);
-void ipc_show(struct kernel *k, int kind, struct buf *out);
+void msg_show(const struct task *t, struct ipc_obj *o, struct buf *out);
+void sem_show(const struct task *t, struct ipc_obj *o, struct buf *out);
+void shm_show(const struct task *t, struct ipc_obj *o, struct buf *out);
+void ipc_show(const struct task *t, int kind, struct buf *out);
 /* How many there may be of a kind: as it is, or (@max >= 0) as it is from now on. */
 uint32_t ipc_max(struct kernel *k, int kind, int64_t max);
 

@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/sock/sock.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -42,6 +43,7 @@ struct mqueue {
 	char *name; /* NULL: unlinked */
 	unsigned files;
 	uint32_t mode, uid, gid;
+	struct ns *ns;     /* borrowed: its names end with it; NULL: the first */
 	int64_t max, size; /* messages, bytes of one */
 	uint64_t count, bytes;
 	struct mq_msg *first; /* highest priority first, oldest of it first */
@@ -111,6 +113,21 @@ static void mq_drop(struct mqueue *q)
 		mq_free(q);
 }
 
+void mq_ns_gone(struct kernel *k, const struct ns *n)
+{
+	struct mqueue *next;
+
+	for (struct mqueue *q = k->ipc->queues; q; q = next) {
+		next = q->next;
+		if (q->ns != n)
+			continue;
+		q->ns = NULL;
+		free(q->name);
+		q->name = NULL;
+		mq_drop(q);
+	}
+}
+
 static int name_in(struct task *task, gva_t at, char *name, size_t cap)
 {
 	ssize_t n = guest_copy_string(task, at, name, cap);
@@ -124,11 +141,12 @@ static int name_in(struct task *task, gva_t at, char *name, size_t cap)
 	return 0;
 }
 
-static struct mqueue *mq_find(struct kernel *k, const char *name)
+static struct mqueue *mq_find(struct task *t, const char *name)
 {
-	struct mqueue *q = ipc_state(k) ? k->ipc->queues : NULL;
+	struct mqueue *q = ipc_state(t->k) ? t->k->ipc->queues : NULL;
+	const struct ns *n = ns_of(t, NS_IPC);
 
-	while (q && (!q->name || !str_eq(q->name, name)))
+	while (q && (!q->name || q->ns != n || !str_eq(q->name, name)))
 		q = q->next;
 	return q;
 }
@@ -174,6 +192,7 @@ static struct mqueue *mq_create(struct task *task, const char *name, uint32_t mo
 		return NULL;
 	}
 	q->k = task->k;
+	q->ns = ns_of(task, NS_IPC);
 	q->mode = mode & ~(task->fs ? task->fs->umask : 0) & 0777;
 	q->uid = task->cred->fsuid;
 	q->gid = task->cred->fsgid;
@@ -216,7 +235,7 @@ SYSCALL4(mq_open, gva_t, uname, uint32_t, flags, uint32_t, mode, gva_t, uattr)
 	r = name_in(task, uname, name, sizeof(name));
 	if (r < 0)
 		return r;
-	q = mq_find(task->k, name);
+	q = mq_find(task, name);
 	if (q && (flags & O_CREAT) && (flags & O_EXCL))
 		return -EEXIST;
 	if (!q && !(flags & O_CREAT))
@@ -245,7 +264,7 @@ SYSCALL1(mq_unlink, gva_t, uname)
 
 	if (r < 0)
 		return r;
-	q = mq_find(task->k, name);
+	q = mq_find(task, name);
 	if (!q)
 		return -ENOENT;
 	if (task->cred->fsuid != q->uid && !task_capable(task, CAP_FOWNER))
@@ -582,6 +601,9 @@ static void queue_walk(struct mqueue *q, struct walk *w)
 
 	walk_str(w, "name", &q->name);
 	walk_u32(w, "mode", &q->mode);
+	ns_ref_walk(w, "ns", NS_IPC, &q->ns);
+	if (w->mode == WALK_LOAD)
+		ns_unref(q->ns);
 	walk_u32(w, "uid", &q->uid);
 	walk_u32(w, "gid", &q->gid);
 	walk_i64(w, "max", &max);

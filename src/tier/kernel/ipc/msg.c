@@ -225,7 +225,7 @@ static long msg_stat(struct task *task, struct msg_queue *q, gva_t out)
 	struct gmsqid_ds ds;
 
 	memset(&ds, 0, sizeof(ds));
-	ds.perm = q->o.perm;
+	ds.perm = ipc_perm_out(task, &q->o);
 	ds.stime = q->stime;
 	ds.rtime = q->rtime;
 	ds.ctime = q->ctime;
@@ -255,10 +255,10 @@ static long msg_info(struct task *task, int cmd, gva_t out)
 	if (!s)
 		return -ENOMEM;
 	if (cmd == CMD_MSG_INFO) {
-		info.pool = (int32_t)s->table[IPC_MSG].count;
+		info.pool = (int32_t)ipc_count(task, IPC_MSG);
 		info.map = info.tql = 0;
 		for (uint32_t i = 0; i < s->table[IPC_MSG].cap; i++) {
-			struct msg_queue *q = (struct msg_queue *)s->table[IPC_MSG].slots[i];
+			struct msg_queue *q = (struct msg_queue *)ipc_at(task, IPC_MSG, (int32_t)i);
 
 			info.map += q ? (int32_t)q->count : 0;
 			info.tql += q ? (int32_t)q->bytes : 0;
@@ -266,7 +266,7 @@ static long msg_info(struct task *task, int cmd, gva_t out)
 	}
 	if (guest_write(task, out, &info, sizeof(info)) < 0)
 		return -EFAULT;
-	return ipc_highest(s, IPC_MSG);
+	return ipc_highest(task, IPC_MSG);
 }
 
 static long msg_set(struct task *task, struct msg_queue *q, gva_t in)
@@ -279,7 +279,7 @@ static long msg_set(struct task *task, struct msg_queue *q, gva_t in)
 	r = ipc_owner(task, &q->o);
 	if (r < 0)
 		return r;
-	if (ds.qbytes > MSG_QUEUE_BYTES && !task_capable(task, CAP_SYS_RESOURCE))
+	if (ds.qbytes > MSG_QUEUE_BYTES && !ipc_capable(task, CAP_SYS_RESOURCE))
 		return -EPERM;
 	r = ipc_set_perm(task, &q->o, in);
 	if (r < 0)
@@ -331,10 +331,10 @@ SYSCALL3(msgctl, int32_t, id, int32_t, cmd, gva_t, arg)
 	return 0;
 }
 
-void msg_show(struct ipc_obj *o, struct buf *out)
+void msg_show(const struct task *t, struct ipc_obj *o, struct buf *out)
 {
 	const struct msg_queue *q = (const struct msg_queue *)o;
-	const struct gipc_perm *p = &o->perm;
+	const struct gipc_perm shown = ipc_perm_out(t, o), *p = &shown;
 
 	buf_add_fmt(out,
 		"%10d %10d  %4o  %10llu %10llu %5d %5d %5u %5u %5u %5u %10lld %10lld %10lld\n",

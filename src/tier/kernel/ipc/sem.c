@@ -323,7 +323,7 @@ static long sem_stat(struct task *task, struct sem_set *set, gva_t out)
 	struct gsemid_ds ds;
 
 	memset(&ds, 0, sizeof(ds));
-	ds.perm = set->o.perm;
+	ds.perm = ipc_perm_out(task, &set->o);
 	ds.otime = set->otime;
 	ds.ctime = set->ctime;
 	ds.nsems = set->n;
@@ -339,12 +339,12 @@ static long sem_info(struct task *task, int cmd, gva_t out)
 	if (!s)
 		return -ENOMEM;
 	if (cmd == CMD_SEM_INFO) {
-		info[7] = (int32_t)s->table[IPC_SEM].count;
+		info[7] = (int32_t)ipc_count(task, IPC_SEM);
 		info[9] = (int32_t)s->sem_total;
 	}
 	if (guest_write(task, out, info, sizeof(info)) < 0)
 		return -EFAULT;
-	return ipc_highest(s, IPC_SEM);
+	return ipc_highest(task, IPC_SEM);
 }
 
 static void forget_adjust(struct task *task, struct sem_set *set, int num)
@@ -481,10 +481,10 @@ SYSCALL4(semctl, int32_t, id, int32_t, num, int32_t, cmd, uint64_t, arg)
 	return sem_one(task, set, num, cmd, arg);
 }
 
-void sem_show(struct ipc_obj *o, struct buf *out)
+void sem_show(const struct task *t, struct ipc_obj *o, struct buf *out)
 {
 	const struct sem_set *s = (const struct sem_set *)o;
-	const struct gipc_perm *p = &o->perm;
+	const struct gipc_perm shown = ipc_perm_out(t, o), *p = &shown;
 
 	buf_add_fmt(out, "%10d %10d  %4o %10u %5u %5u %5u %5u %10lld %10lld\n", p->key, o->id,
 		p->mode, s->n, p->uid, p->gid, p->cuid, p->cgid, (long long)s->otime,

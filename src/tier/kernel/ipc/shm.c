@@ -138,6 +138,17 @@ void shm_free(struct kernel *k, struct ipc_obj *o)
 	free(seg);
 }
 
+void shm_lose(struct kernel *k, struct ipc_obj *o)
+{
+	if (((struct shm_seg *)o)->attached) {
+		o->gone = o->lost = true;
+		o->ns = NULL;
+		return;
+	}
+	ipc_remove(k, IPC_SHM, o);
+	shm_free(k, o);
+}
+
 static void detach(struct kernel *k, struct shm_attach **p, int32_t pid)
 {
 	struct shm_attach *a = *p;
@@ -304,7 +315,7 @@ static long shm_stat(struct task *task, struct shm_seg *seg, gva_t out)
 	struct gshmid_ds ds;
 
 	memset(&ds, 0, sizeof(ds));
-	ds.perm = seg->o.perm;
+	ds.perm = ipc_perm_out(task, &seg->o);
 	ds.size = seg->size;
 	ds.atime = seg->atime;
 	ds.dtime = seg->dtime;
@@ -328,14 +339,14 @@ static long shm_info(struct task *task, int cmd, gva_t out)
 	if (!s)
 		return -ENOMEM;
 	if (cmd == CMD_SHM_INFO) {
-		now.used = (int32_t)s->table[IPC_SHM].count;
+		now.used = (int32_t)ipc_count(task, IPC_SHM);
 		now.total = now.resident = s->shm_bytes / PAGE;
 		if (guest_write(task, out, &now, sizeof(now)) < 0)
 			return -EFAULT;
 	} else if (guest_write(task, out, info, sizeof(info)) < 0) {
 		return -EFAULT;
 	}
-	return ipc_highest(s, IPC_SHM);
+	return ipc_highest(task, IPC_SHM);
 }
 
 static long shm_owner_cmd(struct task *task, struct shm_seg *seg, int cmd, gva_t arg)
@@ -401,10 +412,10 @@ SYSCALL3(shmctl, int32_t, id, int32_t, cmd, gva_t, arg)
 	return cmd == IPC_STAT ? shm_stat(task, seg, arg) : shm_owner_cmd(task, seg, cmd, arg);
 }
 
-void shm_show(struct ipc_obj *o, struct buf *out)
+void shm_show(const struct task *t, struct ipc_obj *o, struct buf *out)
 {
 	const struct shm_seg *s = (const struct shm_seg *)o;
-	const struct gipc_perm *p = &o->perm;
+	const struct gipc_perm shown = ipc_perm_out(t, o), *p = &shown;
 
 	buf_add_fmt(out,
 		"%10d %10d  %4o %21llu %5d %5d  %5llu %5u %5u %5u %5u %10lld %10lld %10lld %21llu "

@@ -94,6 +94,7 @@ void stop(struct ucontext *uc);
 
 /* stubs.c */
 extern const char place_stubs[], place_touch[], place_touched[], place_give_up[];
+extern const char place_any_glibc[], place_any_musl_cp[], place_any_musl[];
 
 /* later.c */
 long place_prepare(uint32_t kind);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier/kernel/shim/later.c - calls that are made later: what the stubs say in C.
+ * tier/kernel/shim/later.c - calls that are made later, and reads by the host: what the stubs say
+ * in C.
  *
  * Owns:  nothing.
  * Rules: as in inside.h. This part has a stack and registers of its own, and whatever interrupts it
  *        makes it begin again: it lays out what is to be made, and the stub adds that to the log
  *        when everything is the guest's again. What it knows and will no longer be so it forgets
- *        before.
+ *        before. A position is moved before the read, and back when that begins again.
  */
 #include "tier/kernel/shim/inside.h"
 
@@ -19,7 +20,7 @@ static struct place_log *log_of(void)
 
 static int is_open_for(uint32_t fd, unsigned what)
 {
-	return fd < PLACE_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
+	return fd < LATER_FDS && (*(volatile uint16_t *)&log_of()->may[fd] & what);
 }
 
 static int lay(struct place_state *s, const struct later_entry *e, const void *data, unsigned cost)
@@ -66,7 +67,7 @@ static void forget_contents(void)
 
 	for (int i = 0; i < PLACE_FDS; i++)
 		if (f[i].stat_age_at == AGE_FILES * sizeof(uint64_t))
-			f[i].knows &= ~(uint32_t)FD_STAT;
+			f[i].knows &= ~(uint32_t)(FD_STAT | FD_NATIVE);
 	for (int i = 0; i < LATER_READS; i++)
 		log_of()->reads[i].len = 0;
 }
@@ -115,14 +116,76 @@ static long known_read(const struct place_state *s)
 	return NO_ANSWER;
 }
 
-long place_prepare(uint32_t kind)
+static int holds(uint32_t age_at, uint64_t age)
 {
-	struct place_state *s = (struct place_state *)PLACE_STATE;
-	uint32_t fd = (uint32_t)s->rdi;
+	return *(volatile uint64_t *)(PLACE_AGE + (uint64_t)(age_at & 0xff8)) == age;
+}
 
-	s->next = 0;
-	if (!s->log || fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
+static long host_read(const struct place_state *s, int64_t at)
+{
+	long r = call6(SYS_pread64, s->rdi, s->rsi, s->rdx, (uint64_t)at, 0, 0);
+
+	return r < 0 ? NO_ANSWER : r;
+}
+
+/* By the host's copy of a descriptor, which is at the same number; @own: where the file is. */
+static long native_read(struct place_state *s, uint32_t fd, int own)
+{
+	struct place_fd *f = &((struct place_fd *)PLACE_FDS_AT)[fd];
+	int64_t want;
+	long r;
+
+	if (!(f->knows & FD_NATIVE) || !s->rdx || !holds(f->age_at, f->age) ||
+		!holds(f->stat_age_at, f->stat_age))
 		return NO_ANSWER;
+	if (!own)
+		return host_read(s, (int64_t)s->r10);
+	if (!holds(f->pos_age_at, f->pos_age) || f->pos < 0 || f->pos > f->size)
+		return NO_ANSWER;
+	want = f->size - f->pos;
+	if ((uint64_t)want > s->rdx)
+		want = (int64_t)s->rdx;
+	s->read_pos = (uint64_t)f->pos;
+	s->read_at = (uint64_t)&f->pos;
+	f->pos += want;
+	r = host_read(s, (int64_t)s->read_pos);
+	if (r >= 0 && r != want)
+		f->pos = (int64_t)s->read_pos + r;
+	return r;
+}
+
+static long clock_now(const struct place_state *s)
+{
+	enum { REALTIME, MONOTONIC, BOOTTIME = 7 };
+	long (*vdso)(long id, uint64_t to) = (long (*)(long, uint64_t))s->clock;
+
+	if (!holds(AGE_WHO * sizeof(uint64_t), s->clock_age) ||
+		(s->rdi != REALTIME && s->rdi != MONOTONIC && s->rdi != BOOTTIME))
+		return NO_ANSWER;
+	return vdso((long)s->rdi, s->rsi) == 0 ? 0 : NO_ANSWER;
+}
+
+/* The default in place of the default: all that changes is what a question about it says. */
+static long set_default(const struct place_state *s)
+{
+	struct place_signals *g = (struct place_signals *)PLACE_SIGNALS_AT;
+	uint32_t i = (uint32_t)s->rdi - 1;
+	uint64_t act[4];
+
+	if (i >= PLACE_SIGNALS || s->rdx || s->r10 != 8 || !g->may_set ||
+		!holds(AGE_SIGNALS * sizeof(uint64_t), g->age) || !g->known[i] || g->act[i][0] ||
+		PLACE_SIGNALS_NEVER >> i & 1)
+		return NO_ANSWER;
+	memcpy(act, (const void *)s->rsi, sizeof(act));
+	if (act[0] || act[1] != PLACE_SA_RESTORER || act[3])
+		return NO_ANSWER;
+	memcpy(g->act[i], act, sizeof(act));
+	g->set |= 1UL << i;
+	return 0;
+}
+
+static long later(struct place_state *s, uint32_t kind, uint32_t fd)
+{
 	switch (kind) {
 	case PLACE_LOCK:
 		return is_open_for(fd, LATER_LOCK) ? later_lock(s) : NO_ANSWER;
@@ -139,13 +202,36 @@ long place_prepare(uint32_t kind)
 	}
 }
 
+long place_prepare(uint32_t kind)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+	uint32_t fd = (uint32_t)s->rdi;
+	long r;
+
+	s->next = 0;
+	if (kind == PLACE_CLOCK)
+		return clock_now(s);
+	if (kind == PLACE_SIGNAL)
+		return set_default(s);
+	if (fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
+		return NO_ANSWER;
+	r = s->log ? later(s, kind, fd) : NO_ANSWER;
+	if (r == NO_ANSWER && (kind == PLACE_READ || kind == PLACE_PREAD))
+		r = native_read(s, fd, kind == PLACE_READ);
+	return r;
+}
+
 void begin_again(struct ucontext *uc)
 {
 	struct place_state *s = (struct place_state *)PLACE_STATE;
 	const struct place_site *site =
-		(const struct place_site *)(PLACE_SITES_AT + (s->site & 0x7e0));
+		(const struct place_site *)(PLACE_SITES_AT + (s->site & 0xfe0));
 	uint64_t flags = (s->flags >> 8 & 0xd5) | (s->flags & 1) << 11;
 
+	if (s->read_at) {
+		*(uint64_t *)s->read_at = s->read_pos;
+		s->read_at = 0;
+	}
 	uc->m.rdi = s->rdi;
 	uc->m.rsi = s->rsi;
 	uc->m.rdx = s->rdx;

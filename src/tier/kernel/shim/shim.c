@@ -32,6 +32,9 @@ __attribute__((section(".head"), used)) static const struct shim_head head = {
 	.sigreturn2_ip = (uint64_t)shim_sigreturn2_ip,
 	.zygote = (uint64_t)shim_zygote,
 	.stubs = (uint64_t)place_stubs,
+	.any = { [ANY_GLIBC] = (uint64_t)place_any_glibc,
+		[ANY_MUSL_CP] = (uint64_t)place_any_musl_cp,
+		[ANY_MUSL] = (uint64_t)place_any_musl },
 };
 
 void leave(void)
@@ -136,8 +139,8 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 {
 	struct slot *s = (struct slot *)SLOT_OF((uint64_t)uc);
 
-	if (uc->m.rsp > PLACE_STACK_AT && uc->m.rsp <= PLACE_LOG_AT &&
-		uc->m.rip - SHIM_BASE < SHIM_SIZE) {
+	/* In place_prepare(), or in the vdso on its behalf. */
+	if (uc->m.rsp > PLACE_STACK_AT && uc->m.rsp <= PLACE_LOG_AT) {
 		begin_again(uc);
 		if (sig == SIGSEGV_ || sig == SIGBUS_)
 			return;

@@ -34,8 +34,9 @@
  * has no answer. The stub has two registers of its own (a call destroys rcx and r11), keeps the
  * flags, and never touches the guest's stack.
  *
- *   PLACE_BASE     a table of pointers to stubs, then sites, then the stubs' own state, then the
- *                  dispositions of signals: private, of this process
+ *   PLACE_BASE     a table of pointers to stubs, then sites, then the stubs' own state, then sites
+ *                  that make any call (syscall(2)) and what they were told, then the dispositions
+ *                  of signals: private, of this process
  *   PLACE_AGE      a page that only the kernel process can write: it counts whatever may change an
  *                  answer; one that was given at another age is none
  *   PLACE_ANSWERS_AT   behind it, and nobody else's to write either: what was asked by path, in the
@@ -47,9 +48,11 @@
 #define PLACE_SITES_AT 0x50f0400
 #define PLACE_STATE 0x50f0c00
 #define PLACE_VIEW (PLACE_STATE + 52)
+#define PLACE_ANY_AT 0x50f0d00
+#define PLACE_VALUES_AT 0x50f0e00
 #define PLACE_SIGNALS_AT 0x50f1000
 #define PLACE_FDS_AT 0x50f2000
-#define PLACE_TEXT_AT 0x50f3000 /* the first bytes of files that are open */
+#define PLACE_TEXT_AT 0x50f6000 /* the first bytes of files that are open */
 #define PLACE_AGE 0x50ff000
 #define PLACE_ANSWERS_AT 0x5100000
 #define PLACE_SHARED_END 0x51b0000
@@ -65,9 +68,10 @@ enum {
 	PLACE_ANSWERS = 2048, /* by the upper 11 bits of the hash, as far as in use; or beside it */
 	PLACE_PATH_MAX = 160, /* the longest, without its end, is one shorter */
 	PLACE_DATA_MAX = 144, /* struct stat */
-	PLACE_TEXT = 0xc000,
+	PLACE_TEXT = 0x9000,
 	PLACE_SIGNALS = 64,
-	PLACE_FDS = 16 /* descriptors from 0 on */
+	PLACE_FDS = 64, /* descriptors from 0 on */
+	PLACE_VALUES = 16
 };
 enum {
 	PLACE_VALUE,
@@ -86,9 +90,11 @@ enum {
 	PLACE_DENTS,    /* (descriptor), a directory that was listed to its end */
 	/* Made later, as some closes are: */
 	PLACE_LOCK,  /* fcntl: (descriptor, F_SETLK or F_SETLKW, struct flock) */
-	PLACE_PREAD, /* what was read there before */
+	PLACE_PREAD, /* what was read there before; or what the host has */
 	PLACE_PWRITE,
-	PLACE_SYNC
+	PLACE_SYNC,
+	/* In C too: */
+	PLACE_CLOCK /* clock_gettime */
 };
 /* The counters in PLACE_AGE. */
 enum {
@@ -111,6 +117,24 @@ struct place_site {
 	uint32_t nr, kind;
 	uint64_t age; /* PLACE_VALUE: when it was so */
 	int64_t value;
+};
+
+/*
+ * Sites that make any call, at PLACE_ANY_AT, one for each shape of the code before the syscall. The
+ * jump goes over instructions that the stub makes good. @nr and @kind of these are the stub's own.
+ */
+enum {
+	ANY_GLIBC,   /* syscall() of glibc */
+	ANY_MUSL_CP, /* what musl makes its cancellation points with */
+	ANY_MUSL,    /* syscall() of musl */
+	ANY_SHAPES
+};
+
+/* What such a site gets for PLACE_VALUE, by the lower bits of the number: no two share them. */
+struct place_value {
+	uint32_t nr, pad;
+	uint64_t age;
+	int64_t value, pad2;
 };
 
 /* Written by the kernel process while guests read: who finds an odd stamp, or another one at the
@@ -149,14 +173,23 @@ enum {
 	FD_TEXT = 8,    /* can be read here */
 	FD_CLOSE = 16,  /* can be closed here */
 	FD_MAPPED = 32, /* the host's copy is at the same number: mmap needs nobody */
-	FD_END = 64     /* there are no more entries */
+	FD_END = 64,    /* there are no more entries */
+	FD_NATIVE = 128 /* the host's copy can be read by that number while stat holds */
 };
 
 struct place_signals {
 	uint64_t act[PLACE_SIGNALS][4]; /* as rt_sigaction gives them */
 	uint8_t known[PLACE_SIGNALS];
 	uint64_t age;
+	/* A child of vfork sets what is the default to the default: one after the other, before
+	 * each exec. Nobody but itself could ask for the difference, so the kernel process looks
+	 * here before it answers that. */
+	uint64_t may_set, set; /* set: one bit each */
 };
+#define PLACE_SA_RESTORER 0x04000000UL /* the only flag of these */
+/* Not by the stub: KILL and STOP cannot be set; CHLD, CONT, URG and WINCH forget what is pending.
+ */
+#define PLACE_SIGNALS_NEVER (1UL << 8 | 1UL << 18 | 1UL << 16 | 1UL << 17 | 1UL << 22 | 1UL << 27)
 
 /* What a stub keeps while it runs. */
 struct place_state {
@@ -167,6 +200,8 @@ struct place_state {
 	uint64_t read_pos, read_at; /* of a read: where it began, and where that stands, or 0 */
 	uint64_t rsp, rbx, rbp, r8, r9, r10, r12, r13, r14, r15;
 	uint64_t head, next; /* of the log, before and after; 0: nothing is made later */
+	uint64_t clock;      /* where clock_gettime of the vdso is, as AGE_WHO was then */
+	uint64_t clock_age;
 };
 
 /* What may be answered for a descriptor, and the calls that lie in a log. */
@@ -178,6 +213,7 @@ enum {
 	LATER_WRITE_COST = 4,
 	LATER_READS = 4,
 	LATER_READ_MAX = 512,
+	LATER_FDS = 16,       /* descriptors from 0 on */
 	LATER_CLOSED = 0xffff /* as the cost: nothing can be added */
 };
 #define LATER_OFFSET_MAX (1LL << 40) /* a write behind it is made at once */
@@ -207,7 +243,7 @@ struct later_read {
  */
 struct place_log {
 	uint64_t head;
-	uint16_t may[PLACE_FDS]; /* LATER_*, by descriptor */
+	uint16_t may[LATER_FDS]; /* LATER_*, by descriptor */
 	struct later_read reads[LATER_READS];
 	uint8_t entries[LATER_LOG_BYTES] __attribute__((aligned(4096)));
 };
@@ -315,8 +351,9 @@ struct shim_head {
 	uint64_t restorer_ip;   /* rip of its call: answered 0 by the filter */
 	uint64_t sigreturn_ip;  /* rip of the native rt_sigreturn calls */
 	uint64_t sigreturn2_ip;
-	uint64_t zygote; /* entry of the zygote */
-	uint64_t stubs;  /* PLACE_SITES of them, PLACE_STUB bytes each */
+	uint64_t zygote;          /* entry of the zygote */
+	uint64_t stubs;           /* PLACE_SITES of them, PLACE_STUB bytes each */
+	uint64_t any[ANY_SHAPES]; /* stubs of sites that make any call */
 };
 
 #endif

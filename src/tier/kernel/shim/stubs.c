@@ -13,24 +13,29 @@
  * guest that comes here meanwhile, and every thread of a process that has several, is sent to the
  * syscall. A flag is kept in al and ah; mov, lea and jmp leave them alone.
  */
-_Static_assert(
-	sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
-		offsetof(struct place_answer, path) == 48 &&
-		offsetof(struct place_answer, data) == 208 &&
-		offsetof(struct place_signals, known) == 2048 &&
-		offsetof(struct place_signals, age) == 2112 && sizeof(struct place_fd) == 216 &&
-		offsetof(struct place_fd, stat) == 72 && offsetof(struct place_fd, pos) == 40 &&
-		offsetof(struct place_fd, text_at) == 56 && offsetof(struct place_fd, closed) == 64,
+_Static_assert(sizeof(struct place_site) == 32 && sizeof(struct place_answer) == 352 &&
+		       offsetof(struct place_answer, path) == 48 &&
+		       offsetof(struct place_answer, data) == 208 &&
+		       offsetof(struct place_signals, known) == 2048 &&
+		       offsetof(struct place_signals, age) == 2112 &&
+		       sizeof(struct place_fd) == 216 && offsetof(struct place_fd, stat) == 72 &&
+		       offsetof(struct place_fd, pos) == 40 && PLACE_FDS == 64 &&
+		       offsetof(struct place_fd, text_at) == 56 &&
+		       offsetof(struct place_fd, closed) == 64,
 	"as the stubs have it");
 _Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
 		       offsetof(struct place_state, read_pos) == 64 &&
 		       offsetof(struct place_state, rsp) == 80 &&
 		       offsetof(struct place_state, r10) == 120 &&
-		       offsetof(struct place_state, head) == 160,
+		       offsetof(struct place_state, head) == 160 &&
+		       sizeof(struct place_value) == 32 && offsetof(struct place_value, age) == 8 &&
+		       offsetof(struct place_value, value) == 16,
 	"as the stubs have it");
 _Static_assert(
 	PLACE_SITES_AT + PLACE_SITES * sizeof(struct place_site) <= PLACE_STATE &&
-		PLACE_STATE + sizeof(struct place_state) <= PLACE_SIGNALS_AT &&
+		PLACE_STATE + sizeof(struct place_state) <= PLACE_ANY_AT &&
+		PLACE_ANY_AT + ANY_SHAPES * sizeof(struct place_site) <= PLACE_VALUES_AT &&
+		PLACE_VALUES_AT + PLACE_VALUES * sizeof(struct place_value) <= PLACE_SIGNALS_AT &&
 		PLACE_SIGNALS_AT + sizeof(struct place_signals) <= PLACE_FDS_AT &&
 		PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_TEXT_AT &&
 		PLACE_TEXT_AT + PLACE_TEXT <= PLACE_AGE && PLACE_STACK_AT == PLACE_SHARED_END &&
@@ -49,11 +54,14 @@ __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set FDS, " TEXT(PLACE_FDS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
 	".set LOG, " TEXT(PLACE_LOG_AT) "\n"
+	".set ANY, " TEXT(PLACE_ANY_AT) "\n"
+	".set VALUES, " TEXT(PLACE_VALUES_AT) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
 	".set HASH_TIMES, " TEXT(PLACE_HASH_TIMES_) "\n");
 /* clang-format on */
 __asm__(".text\n"
 	".globl place_stubs, place_touch, place_touched, place_give_up\n"
+	".globl place_any_glibc, place_any_musl_cp, place_any_musl\n"
 	".balign 16\n"
 	".set site, 0\n"
 	"place_stubs:\n"
@@ -87,7 +95,8 @@ __asm__(".text\n"
 	"	mov %rdx, STATE+24\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
-	"	mov SITES+12(%rcx), %eax\n" /* kind */
+	"	mov SITES+12(%rcx), %eax\n"
+	"place_kind:\n"
 	"	cmp $13, %eax\n"
 	"	ja place_later\n"
 	"	cmp $6, %eax\n"
@@ -190,10 +199,10 @@ __asm__(".text\n"
 	"	sahf\n"
 	"	mov %rcx, %rax\n"
 	"	jmp *%r11\n"
-	/* (signal, new, old, size): only who asks is answered here. */
+	/* (signal, new, old, size): who asks is answered here, who sets in C. */
 	"place_signal:\n"
 	"	test %rsi, %rsi\n"
-	"	jnz place_give_up\n"
+	"	jnz place_later\n"
 	"	cmp $8, %r10\n"
 	"	jne place_give_up\n"
 	"	lea -1(%rdi), %eax\n"
@@ -220,7 +229,7 @@ __asm__(".text\n"
 	"	je place_mmap\n"
 	"	cmp $11, %eax\n"
 	"	je place_close\n"
-	"	cmp $16, %edi\n"
+	"	cmp $64, %edi\n"
 	"	jae place_give_up\n"
 	"	imul $216, %edi, %r11d\n"
 	"	mov FDS+24(%r11), %ecx\n"
@@ -241,17 +250,26 @@ __asm__(".text\n"
 	"	jmp 9b\n"
 	"3:	testb $4, FDS+36(%r11)\n"
 	"	jz place_give_up\n"
-	"	test %rsi, %rsi\n"
-	"	jnz place_give_up\n"
-	"	mov STATE+24, %rcx\n"
-	"	cmp $1, %ecx\n"
-	"	jne place_give_up\n"
 	"	mov FDS+32(%r11), %ecx\n"
 	"	and $0xff8, %ecx\n"
 	"	mov AGE(%rcx), %rcx\n"
 	"	cmp %rcx, FDS+16(%r11)\n"
 	"	jne place_give_up\n"
+	"	mov STATE+24, %rcx\n"
+	"	cmp $1, %ecx\n" /* SEEK_CUR */
+	"	jne 10f\n"
+	"	test %rsi, %rsi\n"
+	"	jnz place_give_up\n"
 	"	mov FDS+40(%r11), %rcx\n"
+	"	jmp 9b\n"
+	"10:	test %ecx, %ecx\n" /* SEEK_SET */
+	"	jnz place_give_up\n"
+	"	testb $136, FDS+36(%r11)\n" /* only where the kernel process asks for it */
+	"	jz place_give_up\n"
+	"	test %rsi, %rsi\n"
+	"	js place_give_up\n"
+	"	mov %rsi, FDS+40(%r11)\n"
+	"	mov %rsi, %rcx\n"
 	"	jmp 9b\n"
 	"4:	testb $1, FDS+36(%r11)\n"
 	"	jz place_give_up\n"
@@ -286,7 +304,7 @@ __asm__(".text\n"
 	/* read: as much as there is, if it is here. A handler that comes meanwhile finds the
 	   position where it will be. */
 	"	testb $8, FDS+36(%r11)\n"
-	"	jz place_give_up\n"
+	"	jz place_later\n"
 	"	mov STATE+24, %rdx\n"
 	"	test %rdx, %rdx\n"
 	"	jle place_give_up\n"
@@ -299,7 +317,7 @@ __asm__(".text\n"
 	"	lea (%rcx,%rax), %rdi\n"
 	"	mov FDS+60(%r11), %edx\n"
 	"	cmp %rdx, %rdi\n"
-	"	ja place_give_up\n"
+	"	ja 11f\n"
 	"	mov FDS+56(%r11), %edx\n"
 	"	add %rcx, %rdx\n"
 	"	mov %rcx, STATE+64\n"
@@ -313,9 +331,11 @@ __asm__(".text\n"
 	"	mov %rax, %rcx\n"
 	"	movq $0, STATE+72\n"
 	"	jmp 9b\n"
+	"11:	mov $10, %eax\n" /* the host may have it */
+	"	jmp place_later\n"
 	/* close: what is lent, where the host's copy goes here; or later. */
 	"place_close:\n"
-	"	cmp $16, %edi\n"
+	"	cmp $64, %edi\n"
 	"	jae place_give_up\n"
 	"	imul $216, %edi, %r11d\n"
 	"	mov FDS+24(%r11), %ecx\n"
@@ -346,7 +366,7 @@ __asm__(".text\n"
 	"	jmp place_give_up\n"
 	/* mmap, private, of what the host has at that number, not where we are. */
 	"place_mmap:\n"
-	"	cmp $16, %r8d\n"
+	"	cmp $64, %r8d\n"
 	"	jae place_give_up\n"
 	"	test $~0x812, %r10d\n"
 	"	jnz place_give_up\n"
@@ -395,6 +415,7 @@ __asm__(".text\n"
 	"	mov %rax, %rcx\n"
 	"	cmp $-8192, %rax\n"
 	"	je place_give_up\n"
+	"	movq $0, STATE+72\n"
 	"	mov STATE+168, %r11\n"
 	"	test %r11, %r11\n"
 	"	jz 9b\n"
@@ -416,11 +437,95 @@ __asm__(".text\n"
 	"	mov STATE+24, %rdx\n"
 	"	mov STATE+32, %rax\n"
 	"	mov STATE+40, %rcx\n"
+	"	mov SITES(%rcx), %r11\n"
+	"	mov SITES+8(%rcx), %ecx\n" /* a handler that comes behind this may change it */
 	"	movl $0, STATE\n"
+	"	jmp 2f\n"
 	"place_call:\n"
 	"	mov SITES(%rcx), %r11\n"
-	"	lea -2(%r11), %r11\n"
+	"	mov SITES+8(%rcx), %ecx\n"
+	"2:	lea -2(%r11), %r11\n"
 	"	add $0x7f, %al\n"
 	"	sahf\n"
-	"	mov SITES+8(%rcx), %eax\n"
+	"	mov %ecx, %eax\n"
 	"	jmp *%r11\n");
+
+/*
+ * A site that makes any call: its number is in eax, and is kept in r11. What a process is told of
+ * itself is looked up by it, with no state, so that every thread gets it. For the others the site
+ * gets that number and its kind, once STATE is this call's.
+ */
+#define ANY_STUB(name, shape, before, args)                                                        \
+	name ":\n" before "	mov %eax, %r11d\n"                                                     \
+	     "	seto %al\n"                                                                         \
+	     "	lahf\n" args "	mov %r11d, %ecx\n"                                                  \
+	     "	and $15, %ecx\n"                                                                    \
+	     "	shl $5, %ecx\n"                                                                     \
+	     "	cmp %r11d, VALUES(%rcx)\n"                                                          \
+	     "	jne 1f\n"                                                                           \
+	     "	mov VALUES+8(%rcx), %r11\n"                                                         \
+	     "	cmp AGE, %r11\n"                                                                    \
+	     "	mov VALUES(%rcx), %r11d\n"                                                          \
+	     "	jne 1f\n"                                                                           \
+	     "	mov VALUES+16(%rcx), %rcx\n"                                                        \
+	     "	add $0x7f, %al\n"                                                                   \
+	     "	sahf\n"                                                                             \
+	     "	mov %rcx, %rax\n"                                                                   \
+	     "	jmp *ANY+32*" shape "\n"                                                           \
+	     "1:	mov $ANY-SITES+32*" shape ", %ecx\n"                                       \
+	     "	jmp place_any\n"
+
+extern const uint8_t place_kinds[268];
+const uint8_t place_kinds[] = {
+	[SYS_read] = PLACE_READ,
+	[SYS_open] = PLACE_PATH_ARG,
+	[SYS_close] = PLACE_CLOSE,
+	[SYS_stat] = PLACE_PATH,
+	[SYS_fstat] = PLACE_FSTAT,
+	[SYS_lstat] = PLACE_PATH,
+	[SYS_lseek] = PLACE_LSEEK,
+	[SYS_rt_sigaction] = PLACE_SIGNAL,
+	[SYS_pread64] = PLACE_PREAD,
+	[SYS_pwrite64] = PLACE_PWRITE,
+	[SYS_access] = PLACE_PATH_ARG,
+	[SYS_fsync] = PLACE_SYNC,
+	[SYS_fdatasync] = PLACE_SYNC,
+	[SYS_readlink] = PLACE_PATH,
+	[SYS_getdents64] = PLACE_DENTS,
+	[SYS_clock_gettime] = PLACE_CLOCK,
+	[SYS_openat] = PLACE_OPEN,
+	[SYS_newfstatat] = PLACE_AT_ARG,
+	[SYS_readlinkat] = PLACE_AT,
+};
+_Static_assert(sizeof(place_kinds) == 268 && ANY_GLIBC == 0 && ANY_MUSL_CP == 1 && ANY_MUSL == 2 &&
+		       PLACE_VALUES == 16,
+	"as the stubs have it");
+/* clang-format off */
+__asm__(".text\n"
+	ANY_STUB("place_any_glibc", "0", "", "	mov 8(%rsp), %r9\n")
+	ANY_STUB("place_any_musl_cp", "1", "	mov %rcx, %rdx\n", "	mov 8(%rsp), %r9\n")
+	ANY_STUB("place_any_musl", "2", "", "	mov 16(%rdx), %rsi\n	mov 24(%rdx), %rdx\n")
+	"place_any:\n"
+	"	cmp $268, %r11d\n"
+	"	jae 1f\n"
+	"	cmpb $0, place_kinds(%r11)\n"
+	"	je 1f\n"
+	"	cmpq $0, STATE\n"
+	"	jne 1f\n"
+	"	movl $1, STATE\n"
+	"	mov %rdi, STATE+8\n"
+	"	mov %rsi, STATE+16\n"
+	"	mov %rdx, STATE+24\n"
+	"	mov %rax, STATE+32\n"
+	"	mov %rcx, STATE+40\n"
+	"	mov %r11d, SITES+8(%rcx)\n"
+	"	movzbl place_kinds(%r11), %eax\n"
+	"	mov %eax, SITES+12(%rcx)\n"
+	"	jmp place_kind\n"
+	"1:	mov SITES(%rcx), %rcx\n"
+	"	lea -2(%rcx), %rcx\n"
+	"	add $0x7f, %al\n"
+	"	sahf\n"
+	"	mov %r11d, %eax\n"
+	"	jmp *%rcx\n");
+/* clang-format on */

@@ -456,7 +456,7 @@ static long get_other(
 		return give(t, val, lenp, room, tv, sizeof(tv));
 	}
 	if (level == SOL_SOCKET && name == SO_PEERCRED) {
-		struct gucred c = s->has_peercred ? s->peercred
+		struct gucred c = s->has_peercred ? gucred_out(t, &s->peercred)
 						  : (struct gucred){ 0, UINT32_MAX, UINT32_MAX };
 
 		return give(t, val, lenp, room, &c, sizeof(c));

@@ -12,6 +12,7 @@
 #include "base/own.h"
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 
@@ -62,15 +63,19 @@ static int set_cred(struct task *task, struct scm *scm, const uint8_t *data, siz
 	if (len != sizeof(u))
 		return -EINVAL;
 	memcpy(&u, data, sizeof(u));
+	u.uid = uid_in(task, u.uid);
+	u.gid = gid_in(task, u.gid);
+	if (u.uid == ID_NONE || u.gid == ID_NONE)
+		return -EINVAL;
 	if (u.pid != task->proc->pid && !task_capable(task, CAP_SYS_ADMIN))
 		return -EPERM;
 	if (u.pid != task->proc->pid && !proc_find(task->k, u.pid))
 		return -ESRCH;
 	if (u.uid != c->uid && u.uid != c->euid && u.uid != c->suid &&
-		!task_capable(task, CAP_SETUID))
+		!task_capable_own(task, CAP_SETUID))
 		return -EPERM;
 	if (u.gid != c->gid && u.gid != c->egid && u.gid != c->sgid &&
-		!task_capable(task, CAP_SETGID))
+		!task_capable_own(task, CAP_SETGID))
 		return -EPERM;
 	scm->cred = u;
 	scm->has_cred = true;
@@ -173,8 +178,10 @@ long scm_give(struct task *task, struct sock *s, struct scm *scm, gva_t control,
 
 	r = ip_ctl_give(task, s, &scm->ip, control, room, &at, flags);
 	if (r == 0 && s->passcred && s->family == AF_UNIX) {
-		r = scm_put(task, gva_add(control, at), room - at, SOL_SOCKET, SCM_CREDENTIALS_,
-			&scm->cred, sizeof(scm->cred), &used, flags);
+		struct gucred c = gucred_out(task, &scm->cred);
+
+		r = scm_put(task, gva_add(control, at), room - at, SOL_SOCKET, SCM_CREDENTIALS_, &c,
+			sizeof(c), &used, flags);
 		at += used;
 	}
 	if (r == 0 && scm->count) {

@@ -21,6 +21,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/walk.h"
 
@@ -182,6 +183,11 @@ int sock_take_error(struct sock *s)
 struct gucred gucred_of(const struct task *t)
 {
 	return (struct gucred){ t->proc->pid, t->cred->euid, t->cred->egid };
+}
+
+struct gucred gucred_out(const struct task *t, const struct gucred *c)
+{
+	return (struct gucred){ c->pid, uid_out(t, c->uid), gid_out(t, c->gid) };
 }
 
 void sock_set_peercred(struct sock *s, const struct gucred *c)

@@ -207,6 +207,8 @@ void netlink_tell(struct file *f, const void *data, size_t len);
 int sock_take_error(struct sock *s); /* -errno and cleared, or 0 */
 void sock_set_peercred(struct sock *s, const struct gucred *c);
 struct gucred gucred_of(const struct task *t);
+/* As @t knows them. */
+struct gucred gucred_out(const struct task *t, const struct gucred *c);
 /* EPIPE, with its signal unless MSG_NOSIGNAL. */
 int sock_broken(struct task *t, unsigned flags);
 unsigned sock_poll_common(struct sock *s);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -67,6 +68,17 @@ SYSCALL2(fchmod, int, fd, unsigned, mode)
 	return r;
 }
 
+/* The caller's ids as the kernel has them; those that have no meaning there are refused. */
+static long chown_to(struct task *t, struct path p, uint32_t uid, uint32_t gid)
+{
+	uint32_t u = uid == ID_NONE ? ID_NONE : uid_in(t, uid);
+	uint32_t g = gid == ID_NONE ? ID_NONE : gid_in(t, gid);
+
+	if ((u == ID_NONE && uid != ID_NONE) || (g == ID_NONE && gid != ID_NONE))
+		return -EINVAL;
+	return vfs_chown(t, p, u, g);
+}
+
 static long chown_at(
 	struct task *t, int dirfd, gva_t upath, uint32_t uid, uint32_t gid, unsigned flags)
 {
@@ -75,7 +87,7 @@ static long chown_at(
 
 	if (r < 0)
 		return r;
-	r = vfs_chown(t, p, uid, gid);
+	r = chown_to(t, p, uid, gid);
 	path_unref(p);
 	return r;
 }
@@ -104,7 +116,7 @@ SYSCALL3(fchown, int, fd, uint32_t, uid, uint32_t, gid)
 
 	if (r < 0)
 		return r;
-	r = vfs_chown(task, p, uid, gid);
+	r = chown_to(task, p, uid, gid);
 	path_unref(p);
 	return r;
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <linux/capability.h>
 
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 
@@ -30,22 +31,22 @@ SYSCALL0(getppid)
 
 SYSCALL0(getuid)
 {
-	return task->cred->uid;
+	return uid_out(task, task->cred->uid);
 }
 
 SYSCALL0(geteuid)
 {
-	return task->cred->euid;
+	return uid_out(task, task->cred->euid);
 }
 
 SYSCALL0(getgid)
 {
-	return task->cred->gid;
+	return gid_out(task, task->cred->gid);
 }
 
 SYSCALL0(getegid)
 {
-	return task->cred->egid;
+	return gid_out(task, task->cred->egid);
 }
 
 static long put3(struct task *t, gva_t at[3], const uint32_t v[3])
@@ -60,14 +61,18 @@ SYSCALL3(getresuid, gva_t, r, gva_t, e, gva_t, s)
 {
 	const struct cred *c = task->cred;
 
-	return put3(task, (gva_t[]){ r, e, s }, (uint32_t[]){ c->uid, c->euid, c->suid });
+	return put3(task, (gva_t[]){ r, e, s },
+		(uint32_t[]){
+			uid_out(task, c->uid), uid_out(task, c->euid), uid_out(task, c->suid) });
 }
 
 SYSCALL3(getresgid, gva_t, r, gva_t, e, gva_t, s)
 {
 	const struct cred *c = task->cred;
 
-	return put3(task, (gva_t[]){ r, e, s }, (uint32_t[]){ c->gid, c->egid, c->sgid });
+	return put3(task, (gva_t[]){ r, e, s },
+		(uint32_t[]){
+			gid_out(task, c->gid), gid_out(task, c->egid), gid_out(task, c->sgid) });
 }
 
 enum { SECBIT_NO_FIXUP = 1 << 2, SECBIT_KEEP = 1 << 4 };
@@ -75,8 +80,9 @@ enum { SECBIT_NO_FIXUP = 1 << 2, SECBIT_KEEP = 1 << 4 };
 /* What leaving or becoming root does to capabilities. */
 static void fix_caps(const struct cred *old, struct cred *c)
 {
-	bool had = !old->uid || !old->euid || !old->suid;
-	bool has = !c->uid || !c->euid || !c->suid;
+	bool acted = cred_is_root(old, old->euid), acts = cred_is_root(c, c->euid);
+	bool had = cred_is_root(old, old->uid) || acted || cred_is_root(old, old->suid);
+	bool has = cred_is_root(c, c->uid) || acts || cred_is_root(c, c->suid);
 
 	if (c->securebits & SECBIT_NO_FIXUP)
 		return;
@@ -84,9 +90,9 @@ static void fix_caps(const struct cred *old, struct cred *c)
 		c->cap_permitted = c->cap_effective = 0;
 	if (had && !has)
 		c->cap_ambient = 0;
-	if (!old->euid && c->euid)
+	if (acted && !acts)
 		c->cap_effective = 0;
-	if (old->euid && !c->euid)
+	if (!acted && acts)
 		c->cap_effective = c->cap_permitted;
 }
 
@@ -100,9 +106,9 @@ static void fix_fs_caps(uint32_t old, struct cred *c)
 {
 	if (c->securebits & SECBIT_NO_FIXUP)
 		return;
-	if (!old && c->fsuid)
+	if (cred_is_root(c, old) && !cred_is_root(c, c->fsuid))
 		c->cap_effective &= ~CAPS_FS;
-	if (old && !c->fsuid)
+	if (!cred_is_root(c, old) && cred_is_root(c, c->fsuid))
 		c->cap_effective |= c->cap_permitted & CAPS_FS;
 }
 
@@ -149,7 +155,20 @@ static long set_gids(struct task *t, int64_t r, int64_t e, int64_t s)
 
 static int64_t id_arg(uint32_t v)
 {
-	return v == UINT32_MAX ? -1 : (int64_t)v;
+	return v == ID_NONE ? -1 : (int64_t)v;
+}
+
+/* The caller's ids as the kernel has them; false: one has no meaning there. */
+static bool take_ids(const struct task *t, enum id_kind kind, uint32_t *ids[], unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		if (*ids[i] == ID_NONE)
+			continue;
+		*ids[i] = id_taken(t->cred->user, kind, *ids[i]);
+		if (*ids[i] == ID_NONE)
+			return false;
+	}
+	return true;
 }
 
 static bool is_mine(const uint32_t have[3], uint32_t v)
@@ -161,9 +180,10 @@ SYSCALL1(setuid, uint32_t, uid)
 {
 	const struct cred *c = task->cred;
 
-	if (uid == UINT32_MAX)
+	uid = uid_in(task, uid);
+	if (uid == ID_NONE)
 		return -EINVAL;
-	if (task_capable(task, CAP_SETUID))
+	if (task_capable_own(task, CAP_SETUID))
 		return set_uids(task, uid, uid, uid, true);
 	if (uid != c->uid && uid != c->suid)
 		return -EPERM;
@@ -174,9 +194,10 @@ SYSCALL1(setgid, uint32_t, gid)
 {
 	const struct cred *c = task->cred;
 
-	if (gid == UINT32_MAX)
+	gid = gid_in(task, gid);
+	if (gid == ID_NONE)
 		return -EINVAL;
-	if (task_capable(task, CAP_SETGID))
+	if (task_capable_own(task, CAP_SETGID))
 		return set_gids(task, gid, gid, gid);
 	if (gid != c->gid && gid != c->sgid)
 		return -EPERM;
@@ -188,7 +209,9 @@ SYSCALL3(setresuid, uint32_t, r, uint32_t, e, uint32_t, s)
 	const struct cred *c = task->cred;
 	const uint32_t have[3] = { c->uid, c->euid, c->suid };
 
-	if (!task_capable(task, CAP_SETUID) &&
+	if (!take_ids(task, ID_UID, (uint32_t *[]){ &r, &e, &s }, 3))
+		return -EINVAL;
+	if (!task_capable_own(task, CAP_SETUID) &&
 		(!is_mine(have, r) || !is_mine(have, e) || !is_mine(have, s)))
 		return -EPERM;
 	return set_uids(task, id_arg(r), id_arg(e), id_arg(s), true);
@@ -199,7 +222,9 @@ SYSCALL3(setresgid, uint32_t, r, uint32_t, e, uint32_t, s)
 	const struct cred *c = task->cred;
 	const uint32_t have[3] = { c->gid, c->egid, c->sgid };
 
-	if (!task_capable(task, CAP_SETGID) &&
+	if (!take_ids(task, ID_GID, (uint32_t *[]){ &r, &e, &s }, 3))
+		return -EINVAL;
+	if (!task_capable_own(task, CAP_SETGID) &&
 		(!is_mine(have, r) || !is_mine(have, e) || !is_mine(have, s)))
 		return -EPERM;
 	return set_gids(task, id_arg(r), id_arg(e), id_arg(s));
@@ -208,9 +233,12 @@ SYSCALL3(setresgid, uint32_t, r, uint32_t, e, uint32_t, s)
 SYSCALL2(setreuid, uint32_t, r, uint32_t, e)
 {
 	const struct cred *c = task->cred;
-	bool saved = r != UINT32_MAX || (e != UINT32_MAX && e != c->uid);
+	bool saved;
 
-	if (!task_capable(task, CAP_SETUID)) {
+	if (!take_ids(task, ID_UID, (uint32_t *[]){ &r, &e }, 2))
+		return -EINVAL;
+	saved = r != UINT32_MAX || (e != UINT32_MAX && e != c->uid);
+	if (!task_capable_own(task, CAP_SETUID)) {
 		if (r != UINT32_MAX && r != c->uid && r != c->euid)
 			return -EPERM;
 		if (e != UINT32_MAX && e != c->uid && e != c->euid && e != c->suid)
@@ -223,9 +251,12 @@ SYSCALL2(setreuid, uint32_t, r, uint32_t, e)
 SYSCALL2(setregid, uint32_t, r, uint32_t, e)
 {
 	const struct cred *c = task->cred;
-	bool saved = r != UINT32_MAX || (e != UINT32_MAX && e != c->gid);
+	bool saved;
 
-	if (!task_capable(task, CAP_SETGID)) {
+	if (!take_ids(task, ID_GID, (uint32_t *[]){ &r, &e }, 2))
+		return -EINVAL;
+	saved = r != UINT32_MAX || (e != UINT32_MAX && e != c->gid);
+	if (!task_capable_own(task, CAP_SETGID)) {
 		if (r != UINT32_MAX && r != c->gid && r != c->egid)
 			return -EPERM;
 		if (e != UINT32_MAX && e != c->gid && e != c->egid && e != c->sgid)
@@ -241,8 +272,9 @@ SYSCALL1(setfsuid, uint32_t, uid)
 	const uint32_t have[3] = { task->cred->uid, task->cred->euid, task->cred->suid };
 	struct cred *c;
 
-	if (uid == UINT32_MAX || (!task_capable(task, CAP_SETUID) && !is_mine(have, uid)))
-		return old;
+	uid = uid_in(task, uid);
+	if (uid == ID_NONE || (!task_capable_own(task, CAP_SETUID) && !is_mine(have, uid)))
+		return uid_out(task, old);
 	c = cred_copy(task->cred);
 	if (c) {
 		c->fsuid = uid;
@@ -250,7 +282,7 @@ SYSCALL1(setfsuid, uint32_t, uid)
 		cred_unref(task->cred);
 		task->cred = c;
 	}
-	return old;
+	return uid_out(task, old);
 }
 
 SYSCALL1(setfsgid, uint32_t, gid)
@@ -259,30 +291,41 @@ SYSCALL1(setfsgid, uint32_t, gid)
 	const uint32_t have[3] = { task->cred->gid, task->cred->egid, task->cred->sgid };
 	struct cred *c;
 
-	if (gid == UINT32_MAX || (!task_capable(task, CAP_SETGID) && !is_mine(have, gid)))
-		return old;
+	gid = gid_in(task, gid);
+	if (gid == ID_NONE || (!task_capable_own(task, CAP_SETGID) && !is_mine(have, gid)))
+		return gid_out(task, old);
 	c = cred_copy(task->cred);
 	if (c) {
 		c->fsgid = gid;
 		cred_unref(task->cred);
 		task->cred = c;
 	}
-	return old;
+	return gid_out(task, old);
 }
 
 SYSCALL2(getgroups, int, size, gva_t, list)
 {
 	const struct cred *c = task->cred;
+	uint32_t shown[GUEST_GROUPS_MAX];
 
 	if (size < 0)
 		return -EINVAL;
 	if (size) {
 		if ((uint32_t)size < c->group_count)
 			return -EINVAL;
-		if (guest_write(task, list, c->groups, c->group_count * 4) < 0)
+		for (uint32_t i = 0; i < c->group_count; i++)
+			shown[i] = gid_out(task, c->groups[i]);
+		if (guest_write(task, list, shown, c->group_count * 4) < 0)
 			return -EFAULT;
 	}
 	return c->group_count;
+}
+
+static int by_number(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
 }
 
 SYSCALL2(setgroups, uint32_t, size, gva_t, list)
@@ -290,7 +333,7 @@ SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 	struct cred *c;
 	uint32_t d[1];
 
-	if (!task_capable(task, CAP_SETGID))
+	if (!task_capable_own(task, CAP_SETGID) || !user_ns_setgroups(task->cred->user))
 		return -EPERM;
 	if (size > 65536)
 		return -EINVAL;
@@ -304,6 +347,14 @@ SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 		return -EFAULT;
 	}
 	c->group_count = (uint32_t)size;
+	for (uint32_t i = 0; i < c->group_count; i++) {
+		c->groups[i] = gid_in(task, c->groups[i]);
+		if (c->groups[i] == ID_NONE) {
+			cred_unref(c);
+			return -EINVAL;
+		}
+	}
+	qsort(c->groups, size, sizeof(c->groups[0]), by_number); /* as getgroups shows them */
 	cred_unref(task->cred);
 	task->cred = c;
 	return 0;
@@ -424,7 +475,7 @@ SYSCALL2(capset, gva_t, uheader, gva_t, udata)
 		set[i] = d[i] | (uint64_t)d[3 + i] << 32;
 	if ((set[1] & ~old->cap_permitted) || (set[0] & ~set[1]) ||
 		(set[2] & ~(old->cap_inheritable | old->cap_bounding)) ||
-		(!task_capable(task, CAP_SETPCAP) &&
+		(!task_capable_own(task, CAP_SETPCAP) &&
 			(set[2] & ~(old->cap_inheritable | old->cap_permitted))))
 		return -EPERM;
 	c = cred_copy(old);

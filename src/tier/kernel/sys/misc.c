@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/io/timers.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
@@ -33,14 +34,17 @@ SYSCALL1(uname, gva_t, ubuf)
 	struct {
 		char f[6][65];
 	} u;
+	const char *name;
 
 	memset(&u, 0, sizeof(u));
 	str_copy(u.f[0], 65, "Linux");
-	str_copy(u.f[1], 65, task->k->hostname[0] ? task->k->hostname : "ward");
+	name = uts_hostname(task);
+	str_copy(u.f[1], 65, name[0] ? name : "ward");
 	str_copy(u.f[2], 65, GUEST_RELEASE);
 	str_copy(u.f[3], 65, GUEST_VERSION);
 	str_copy(u.f[4], 65, "x86_64");
-	str_copy(u.f[5], 65, task->k->domainname[0] ? task->k->domainname : "(none)");
+	name = uts_domainname(task);
+	str_copy(u.f[5], 65, name[0] ? name : "(none)");
 	return guest_write(task, ubuf, &u, sizeof(u));
 }
 
@@ -48,7 +52,7 @@ static long set_name(struct task *t, gva_t uname, int len, char *name)
 {
 	char buf[65] = { 0 };
 
-	if (!task_capable(t, CAP_SYS_ADMIN))
+	if (!uts_may_change(t))
 		return -EPERM;
 	if (len < 0 || len > 64)
 		return -EINVAL;
@@ -60,12 +64,12 @@ static long set_name(struct task *t, gva_t uname, int len, char *name)
 
 SYSCALL2(sethostname, gva_t, name, int, len)
 {
-	return set_name(task, name, len, task->k->hostname);
+	return set_name(task, name, len, uts_hostname(task));
 }
 
 SYSCALL2(setdomainname, gva_t, name, int, len)
 {
-	return set_name(task, name, len, task->k->domainname);
+	return set_name(task, name, len, uts_domainname(task));
 }
 
 SYSCALL1(sysinfo, gva_t, uinfo)
@@ -145,7 +149,7 @@ SYSCALL4(prlimit64, int, pid, unsigned, what, gva_t, unew, gva_t, uold)
 	if (!p)
 		return -ESRCH;
 	if (p != task->proc && p->tasks->cred->uid != task->cred->uid &&
-		!task_capable(task, CAP_SYS_RESOURCE))
+		!task_capable_in(task, p->tasks->cred->user, CAP_SYS_RESOURCE))
 		return -EPERM;
 	old = p->limits[what];
 	if (!gva_null(unew)) {
@@ -295,53 +299,6 @@ SYSCALL3(syslog, int, type, gva_t, buf, int, len)
 	if (type >= READ && type <= READ_CLEAR && (gva_null(buf) || len < 0))
 		return -EINVAL;
 	return type == CONSOLE_LEVEL && (len < 1 || len > 8) ? -EINVAL : 0;
-}
-
-static long unshare_tables(struct task *t, uint64_t flags)
-{
-	struct files *files = NULL;
-	struct fs_ctx *fs = NULL;
-
-	if ((flags & CLONE_FILES) && t->files->refs > 1) {
-		files = files_copy(t->files);
-		if (!files)
-			return -ENOMEM;
-	}
-	if ((flags & CLONE_FS) && t->fs) {
-		fs = fs_ctx_copy(t->fs);
-		if (!fs) {
-			files_unref(NULL, files);
-			return -ENOMEM;
-		}
-		fs_ctx_unref(t->fs);
-		t->fs = fs;
-	}
-	if (files) {
-		files_unref(t, t->files);
-		t->files = files;
-	}
-	return 0;
-}
-
-SYSCALL1(unshare, uint64_t, flags)
-{
-	const uint64_t spaces = CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-				CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP | 0x80 /* time */;
-	const uint64_t own = CLONE_FILES | CLONE_FS | CLONE_SYSVSEM;
-	const uint64_t alone = CLONE_VM | CLONE_SIGHAND | CLONE_THREAD;
-
-	if (flags & ~(spaces | own | alone))
-		return -EINVAL;
-	if (flags & spaces)
-		return -EPERM;
-	if ((flags & alone) && task->proc->task_count > 1)
-		return -EINVAL;
-	return unshare_tables(task, flags);
-}
-
-SYSCALL2(setns, int, fd, int, type)
-{
-	return -EPERM;
 }
 
 /* Which of two things comes first is stable while the sandbox lives, and says nothing of where. */

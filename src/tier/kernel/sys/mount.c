@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/str.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/guestmount.h"
@@ -78,10 +79,11 @@ static long new_mount(struct task *t, struct path at, unsigned long flags, struc
 
 	if (!w->has_type)
 		return -EINVAL;
-	r = guest_fs_check(w->type);
+	r = guest_fs_may(t, w->type);
 	if (r < 0)
 		return r;
 	mount_options_init(&o);
+	o.user = t->cred->user;
 	o.uid = t->cred->fsuid;
 	o.gid = t->cred->fsgid;
 	r = mount_option_text(w->type, &o, w->data);
@@ -107,12 +109,15 @@ static long from_elsewhere(struct task *t, struct path at, unsigned long flags, 
 
 	if (r < 0)
 		return r;
-	r = flags & MS_BIND ? guest_bind(from, at, flags & MS_REC) : guest_move(from, at);
+	if (mnt_is_foreign(t, from.mnt) || nsfs_is_loop(t, from.dentry->inode))
+		r = -EINVAL;
+	else
+		r = flags & MS_BIND ? guest_bind(from, at, flags & MS_REC) : guest_move(from, at);
 	path_unref(from);
 	return r;
 }
 
-static long remount(struct path at, unsigned long flags, struct words *w)
+static long remount(struct task *t, struct path at, unsigned long flags, struct words *w)
 {
 	struct mount_options o;
 	unsigned want = flags_of(flags);
@@ -125,7 +130,10 @@ static long remount(struct path at, unsigned long flags, struct words *w)
 		want |= at.mnt->flags & (MOUNT_NO_ATIME | MOUNT_NO_DIRATIME | MOUNT_STRICT_ATIME);
 	if (flags & MS_BIND)
 		return guest_change(at.mnt, want);
+	if (!task_capable_in(t, at.mnt->sb->owner, CAP_SYS_ADMIN))
+		return -EPERM;
 	mount_options_init(&o);
+	o.user = t->cred->user;
 	r = mount_option_text("tmpfs", &o, w->data);
 	return r < 0 ? r : guest_reconfigure(at, want, flags & MS_RDONLY);
 }
@@ -146,10 +154,12 @@ static long mount_there(struct task *t, gva_t utarget, unsigned long flags, stru
 
 	if (r < 0)
 		return r;
-	if (!task_capable(t, CAP_SYS_ADMIN))
+	if (!mnt_may(t))
 		r = -EPERM;
+	else if (mnt_is_foreign(t, at.mnt))
+		r = -EINVAL;
 	else if (flags & MS_REMOUNT)
-		r = remount(at, flags, w);
+		r = remount(t, at, flags, w);
 	else if (flags & MS_BIND)
 		r = from_elsewhere(t, at, flags, w);
 	else if (flags & KINDS)
@@ -178,6 +188,16 @@ SYSCALL5(mount, gva_t, source, gva_t, target, gva_t, type, uint64_t, flags, gva_
 	return r;
 }
 
+static long dir_at(struct task *t, gva_t upath, struct path *ret)
+{
+	long r = path_at(t, AT_FDCWD, upath, 0, ret);
+
+	if (r < 0 || S_ISDIR(ret->dentry->inode->mode))
+		return r;
+	path_unref(*ret);
+	return -ENOTDIR;
+}
+
 SYSCALL2(umount2, gva_t, upath, unsigned, flags)
 {
 	char path[GUEST_PATH_MAX];
@@ -187,7 +207,7 @@ SYSCALL2(umount2, gva_t, upath, unsigned, flags)
 
 	if (flags & ~(unsigned)(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW))
 		return -EINVAL;
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!mnt_may(task))
 		return -EPERM;
 	n = guest_copy_path(task, upath, path, sizeof(path));
 	if (n < 0)
@@ -196,11 +216,32 @@ SYSCALL2(umount2, gva_t, upath, unsigned, flags)
 		LOOKUP_UMOUNT | (flags & UMOUNT_NOFOLLOW ? 0 : LOOKUP_FOLLOW), &at);
 	if (r < 0)
 		return r;
-	if ((flags & MNT_EXPIRE) && (flags & (MNT_FORCE | MNT_DETACH)))
+	mnt_down(&at); /* "." and "/" lead to what is mounted there, not to what is below */
+	if (((flags & MNT_EXPIRE) && (flags & (MNT_FORCE | MNT_DETACH))) ||
+		mnt_is_foreign(task, at.mnt))
 		r = -EINVAL;
 	else
 		r = guest_umount(task, at, flags);
 	path_unref(at);
+	return r;
+}
+
+SYSCALL2(pivot_root, gva_t, unew, gva_t, uold)
+{
+	struct path to, old;
+	long r;
+
+	if (!mnt_may(task))
+		return -EPERM;
+	r = dir_at(task, unew, &to);
+	if (r < 0)
+		return r;
+	r = dir_at(task, uold, &old);
+	if (r == 0) {
+		r = mnt_pivot(task, to, old);
+		path_unref(old);
+	}
+	path_unref(to);
 	return r;
 }
 

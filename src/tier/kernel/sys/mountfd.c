@@ -14,6 +14,7 @@
 
 #include "base/str.h"
 #include "tier/kernel/io/iostate.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -133,7 +134,7 @@ SYSCALL2(fsopen, gva_t, utype, unsigned, flags)
 	ssize_t n;
 	int r;
 
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!mnt_may(task))
 		return -EPERM;
 	if (flags & ~1u)
 		return -EINVAL;
@@ -160,7 +161,7 @@ SYSCALL3(fspick, int, dirfd, gva_t, upath, unsigned, flags)
 	struct path p;
 	int r;
 
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!mnt_may(task))
 		return -EPERM;
 	if (flags & ~(unsigned)(PICK_CLOEXEC | PICK_NOFOLLOW | PICK_NO_AUTOMOUNT | PICK_EMPTY))
 		return -EINVAL;
@@ -210,6 +211,7 @@ static long set_one(
 
 	if (c->sb)
 		return -EBUSY;
+	c->options.user = t->cred->user;
 	/* What all file systems know is a word, whatever is given with it. */
 	if (cmd == CONF_FLAG || mount_option_is_common(key))
 		return mount_option(c->type, &c->options, key, NULL);
@@ -225,13 +227,21 @@ static long set_one(
 
 static long create(struct task *t, struct fs_context *c)
 {
+	int r;
+
 	if (c->picked.dentry || c->sb || c->mounted)
 		return -EBUSY;
+	r = guest_fs_may(t, c->type);
+	if (r < 0)
+		return r;
+	c->options.user = t->cred->user;
 	return guest_fs_create(t->k, c->type, &c->options, &c->sb);
 }
 
-static long change(struct fs_context *c)
+static long change(struct task *t, struct fs_context *c)
 {
+	if (c->picked.dentry && !task_capable_in(t, c->picked.mnt->sb->owner, CAP_SYS_ADMIN))
+		return -EPERM;
 	if (!c->picked.dentry)
 		return -EBUSY;
 	return guest_reconfigure(c->picked, c->picked.mnt->flags, c->options.read_only);
@@ -269,9 +279,9 @@ SYSCALL5(fsconfig, int, fd, unsigned, cmd, gva_t, ukey, gva_t, uvalue, int, aux)
 	switch (cmd) {
 	case CONF_CREATE:
 	case CONF_CREATE_EXCL:
-		return task_capable(task, CAP_SYS_ADMIN) ? create(task, c) : -EPERM;
+		return create(task, c);
 	case CONF_CHANGE:
-		return task_capable(task, CAP_SYS_ADMIN) ? change(c) : -EPERM;
+		return change(task, c);
 	case CONF_FD:
 		if (!fd_get_path(task, aux))
 			return -EBADF;
@@ -334,7 +344,7 @@ SYSCALL3(fsmount, int, fd, unsigned, flags, unsigned, attr)
 	struct mount *m;
 	unsigned mflags;
 
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!mnt_may(task))
 		return -EPERM;
 	if ((flags & ~(unsigned)FSM_CLOEXEC) || !attr_flags(attr, &mflags))
 		return -EINVAL;
@@ -367,13 +377,14 @@ SYSCALL3(open_tree, int, dirfd, gva_t, upath, unsigned, flags)
 		return -EINVAL;
 	if ((flags & (AT_RECURSIVE_ | OPEN_CLONE)) == AT_RECURSIVE_)
 		return -EINVAL;
-	if ((flags & OPEN_CLONE) && !task_capable(task, CAP_SYS_ADMIN))
+	if ((flags & OPEN_CLONE) && !mnt_may(task))
 		return -EPERM;
 	r = path_at(task, dirfd, upath, flags & at, &p);
 	if (r < 0)
 		return r;
 	if (flags & OPEN_CLONE) {
-		r = guest_clone(p, flags & AT_RECURSIVE_, &m);
+		r = mnt_is_foreign(task, p.mnt) ? -EINVAL
+						: guest_clone(p, flags & AT_RECURSIVE_, &m);
 		path_unref(p);
 		return r < 0 ? r : open_mount(task, m, flags & O_CLOEXEC);
 	}
@@ -388,7 +399,7 @@ static long move(struct path from, struct path to)
 		return -EINVAL;
 	if (from.mnt->parent)
 		return guest_move(from, to);
-	if (from.mnt == from.mnt->sb->k->root_mount)
+	if (from.mnt->top)
 		return -EINVAL;
 	if (S_ISDIR(from.dentry->inode->mode) != S_ISDIR(to.dentry->inode->mode))
 		return -ENOTDIR;
@@ -402,7 +413,7 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 	struct path from, to;
 	long r;
 
-	if (!task_capable(task, CAP_SYS_ADMIN))
+	if (!mnt_may(task))
 		return -EPERM;
 	if (flags & ~(unsigned)MOVE_KNOWN)
 		return -EINVAL;
@@ -419,7 +430,10 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 			(flags & TO_EMPTY ? AT_EMPTY_PATH : 0),
 		&to);
 	if (r == 0) {
-		r = flags & MOVE_BENEATH ? guest_move_beneath(from, to) : move(from, to);
+		if (mnt_is_foreign(task, from.mnt) || mnt_is_foreign(task, to.mnt))
+			r = -EINVAL;
+		else
+			r = flags & MOVE_BENEATH ? guest_move_beneath(from, to) : move(from, to);
 		path_unref(to);
 	}
 	path_unref(from);
@@ -481,7 +495,7 @@ static long read_attr(struct task *t, gva_t uattr, uint64_t size, struct mount_a
 		return -E2BIG;
 	if (size < sizeof(*ret))
 		return -EINVAL;
-	if (!task_capable(t, CAP_SYS_ADMIN))
+	if (!mnt_may(t))
 		return -EPERM;
 	r = guest_read_struct(t, ret, sizeof(*ret), uattr, size);
 	if (r < 0)
@@ -510,7 +524,9 @@ SYSCALL5(mount_setattr, int, dirfd, gva_t, upath, unsigned, flags, gva_t, uattr,
 	r = path_at(task, dirfd, upath, flags & at, &p);
 	if (r < 0)
 		return r;
-	r = p.dentry == p.mnt->root ? set_tree(p.mnt, &attr, flags & AT_RECURSIVE_) : -EINVAL;
+	r = p.dentry == p.mnt->root && !mnt_is_foreign(task, p.mnt)
+		    ? set_tree(p.mnt, &attr, flags & AT_RECURSIVE_)
+		    : -EINVAL;
 	path_unref(p);
 	return r;
 }

@@ -230,7 +230,7 @@ static long stand_in(struct task *t, struct path p, bool root)
 	int r = S_ISDIR(p.dentry->inode->mode) ? inode_permission(t, p.dentry->inode, X_OK)
 					       : -ENOTDIR;
 
-	if (r == 0 && root && !task_capable(t, CAP_SYS_CHROOT))
+	if (r == 0 && root && !task_capable_own(t, CAP_SYS_CHROOT))
 		r = -EPERM;
 	if (r < 0) {
 		path_unref(p);

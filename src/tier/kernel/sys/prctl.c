@@ -25,7 +25,7 @@ static long drop_bounding(struct task *t, uint64_t cap)
 {
 	struct cred *c;
 
-	if (!task_capable(t, CAP_SETPCAP))
+	if (!task_capable_own(t, CAP_SETPCAP))
 		return -EPERM;
 	if (cap > 40)
 		return -EINVAL;
@@ -69,7 +69,7 @@ static long securebits(struct task *t, uint64_t bits)
 	uint64_t old = t->cred->securebits;
 	struct cred *c;
 
-	if (!task_capable(t, CAP_SETPCAP))
+	if (!task_capable_own(t, CAP_SETPCAP))
 		return -EPERM;
 	/* Even bits say what holds, odd ones lock the bit before them for good. */
 	if ((bits & ~(uint64_t)SECUREBITS_ALL) || (old & SECUREBITS_LOCKS & ~bits) ||

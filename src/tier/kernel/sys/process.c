@@ -14,6 +14,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/exec.h"
@@ -31,9 +32,6 @@
 #define HOST_FLAGS                                                                                 \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM |        \
 		CLONE_SETTLS | CLONE_CHILD_CLEARTID)
-#define NAMESPACES                                                                                 \
-	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | \
-		CLONE_NEWCGROUP)
 #define CLONE_NEEDS_KNOWN                                                                          \
 	(0xffULL | CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_VFORK |               \
 		CLONE_PARENT | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID | \
@@ -66,9 +64,13 @@ static int check_flags(const struct clone_req *q)
 
 	if ((f & CLONE_NEWNS) && (f & CLONE_FS))
 		return -EINVAL;
-	if (f & NAMESPACES)
-		return -EPERM;
-	if (f & ~CLONE_NEEDS_KNOWN)
+	if ((f & CLONE_NEWUSER) && (f & CLONE_FS))
+		return -EINVAL;
+	if ((f & CLONE_NEWIPC) && (f & CLONE_SYSVSEM))
+		return -EINVAL;
+	if ((f & CLONE_THREAD) && (f & (CLONE_NEWUSER | CLONE_NEWPID)))
+		return -EINVAL;
+	if (f & ~(CLONE_NEEDS_KNOWN | NS_FLAGS))
 		return -EINVAL;
 	if ((f & CLONE_SIGHAND) && !(f & CLONE_VM))
 		return -EINVAL;
@@ -139,6 +141,7 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	uint32_t limit;
 	struct task *n;
 	long r = check_flags(q);
+	int err;
 
 	if (r < 0)
 		return r;
@@ -151,13 +154,15 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
+	place_signals_sync(t);
+	place_signals_end(t);
 	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
 		place_many(t);
 	if (q->flags & CLONE_FILES)
 		place_fds_gone(t, -1);
-	n = task_clone(t, q->flags);
+	n = task_clone(t, q->flags, &err);
 	if (!n)
-		return -EAGAIN;
+		return err;
 	n->embryo = true;
 	if (!(q->flags & CLONE_THREAD))
 		n->proc->exit_signal = q->exit_signal;
@@ -245,8 +250,8 @@ SYSCALL2(clone3, gva_t, uargs, uint64_t, size)
 		return -EPERM;
 	if ((a.flags & (CLONE_THREAD | CLONE_PARENT)) && a.exit_signal)
 		return -EINVAL;
-	if ((a.flags & (CLONE_DETACHED | 0xff)) || (!a.stack) != (!a.stack_size) ||
-		a.exit_signal > 64)
+	if ((a.flags & (CLONE_DETACHED | (0xff & ~NS_TIME_FLAG))) ||
+		(!a.stack) != (!a.stack_size) || a.exit_signal > 64)
 		return -EINVAL;
 	q = (struct clone_req){ .flags = a.flags,
 		.stack = a.stack + a.stack_size,
@@ -483,14 +488,14 @@ SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 	return n.id;
 }
 
-static void fill_info(union gsiginfo *si, const struct news *n)
+static void fill_info(const struct task *t, union gsiginfo *si, const struct news *n)
 {
 	int status = n->status;
 
 	memset(si, 0, sizeof(*si));
 	si->signo = SIGCHLD;
 	si->chld.pid = n->id;
-	si->chld.uid = n->uid;
+	si->chld.uid = uid_out(t, n->uid);
 	if (status == 0xffff) {
 		si->code = CLD_CONTINUED;
 		si->chld.status = SIGCONT;
@@ -551,7 +556,7 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 	if (r == 0 && !(options & WNOHANG))
 		return -EAGAIN; /* the descriptor's own */
 	if (r == 1) {
-		fill_info(&si, &n);
+		fill_info(task, &si, &n);
 		ru = usage_told(&n);
 		if (!gva_null(urusage) && guest_write(task, urusage, &ru, GUEST_RUSAGE_BYTES) < 0)
 			return -EFAULT;

@@ -259,7 +259,7 @@ static long trace_me(struct task *t)
 		return -EPERM;
 	/* Nobody gets rights by having a child that has them. */
 	if ((t->cred->cap_permitted & ~proc_leader(up)->cred->cap_permitted) &&
-		!task_capable(proc_leader(up), CAP_SYS_PTRACE))
+		!task_capable_in(proc_leader(up), t->cred->user, CAP_SYS_PTRACE))
 		return -EPERM;
 	return trace_attach(t, up, false, 0);
 }

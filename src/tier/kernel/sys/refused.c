@@ -14,7 +14,6 @@
 		return -(err);                                                                     \
 	}
 
-REFUSED(pivot_root, EPERM)
 REFUSED(swapon, EPERM)
 REFUSED(swapoff, EPERM)
 REFUSED(acct, EPERM)

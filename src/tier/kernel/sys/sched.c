@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
@@ -331,7 +332,7 @@ SYSCALL3(sched_setaffinity, int, tid, unsigned, len, gva_t, umask)
 		return -EFAULT;
 	if (!t)
 		return -ESRCH;
-	if (!is_owner(task, t) && !task_capable(task, CAP_SYS_NICE))
+	if (!is_owner(task, t) && !task_capable_in(task, t->cred->user, CAP_SYS_NICE))
 		return -EPERM;
 	for (unsigned i = 0; i < GUEST_CPU_WORDS * 64; i++) {
 		if (i >= task->k->cpus)
@@ -368,7 +369,7 @@ enum { OF_PROCESS, OF_GROUP, OF_USER };
 static long for_each(struct task *task, int kind, int who,
 	int (*fn)(struct task *task, struct task *t, long *arg), long *arg)
 {
-	uint32_t uid = who ? (uint32_t)who : task->cred->uid;
+	uint32_t uid = who ? uid_in(task, (uint32_t)who) : task->cred->uid;
 	int32_t group = who ? who : task->proc->pgrp->id;
 	long r = -ESRCH;
 
@@ -413,7 +414,7 @@ SYSCALL2(getpriority, int, which, int, who)
 static int nice_set(struct task *task, struct task *t, long *nice)
 {
 	if (!is_owner(task, t) && task->cred->euid != t->cred->uid &&
-		!task_capable(task, CAP_SYS_NICE))
+		!task_capable_in(task, t->cred->user, CAP_SYS_NICE))
 		return -EPERM;
 	if (*nice < t->nice && !may_nice(task, t, (int)*nice))
 		return -EACCES;

@@ -73,7 +73,7 @@ long seccomp_set_filter(struct task *task, unsigned flags, gva_t uprog)
 		return -EFAULT;
 	if (!prog.len || prog.len > GUEST_BPF_MAX)
 		return -EINVAL;
-	if (!task->no_new_privs && !task_capable(task, CAP_SYS_ADMIN))
+	if (!task->no_new_privs && !task_capable_own(task, CAP_SYS_ADMIN))
 		return -EACCES;
 	other = flags & SECCOMP_FILTER_FLAG_TSYNC ? stranger(task) : 0;
 	if (other)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <linux/capability.h>
 
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
@@ -29,6 +30,8 @@ SYSCALL4(rt_sigaction, int, sig, gva_t, unew, gva_t, uold, uint64_t, size)
 		return -EINVAL;
 	if (!gva_null(unew) && (GSIG_BIT(sig) & UNBLOCKABLE))
 		return -EINVAL;
+	if (!gva_null(uold))
+		place_signals_sync(task);
 	slot = &task->sighand->act[sig - 1];
 	old = *slot;
 	if (!gva_null(unew)) {
@@ -282,6 +285,8 @@ static long read_info(struct task *t, struct proc *to, int sig, gva_t uinfo, uni
 	/* Words that only the kernel may use. */
 	if ((info->code >= 0 || info->code == SI_TKILL) && to != t->proc)
 		return -EPERM;
+	if (info->code == SI_QUEUE || info->code == SI_USER || info->code == SI_TKILL)
+		info->kill.uid = uid_in(t, info->kill.uid);
 	return 0;
 }
 

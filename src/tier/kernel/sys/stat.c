@@ -16,6 +16,7 @@
 #include "tier/kernel/sys/stat.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -63,8 +64,11 @@ void stat_lay(const struct kstat *k, uint8_t ret[GUEST_STAT_BYTES])
 static long put_stat(struct task *t, gva_t dst, const struct kstat *k)
 {
 	uint8_t s[GUEST_STAT_BYTES];
+	struct kstat own = *k;
 
-	stat_lay(k, s);
+	own.uid = uid_out(t, k->uid);
+	own.gid = gid_out(t, k->gid);
+	stat_lay(&own, s);
 	answers_keep(t, s, sizeof(s));
 	return guest_write(t, dst, s, sizeof(s));
 }
@@ -157,8 +161,8 @@ SYSCALL5(statx, int, dirfd, gva_t, upath, unsigned, flags, unsigned, mask, gva_t
 	x.stx_attributes_mask = ATTRIBUTES | (k.attributes_mask & ~(uint64_t)ATTRIBUTES);
 	x.stx_blksize = k.blksize;
 	x.stx_nlink = k.nlink;
-	x.stx_uid = k.uid;
-	x.stx_gid = k.gid;
+	x.stx_uid = uid_out(task, k.uid);
+	x.stx_gid = gid_out(task, k.gid);
 	x.stx_mode = (uint16_t)k.mode;
 	x.stx_ino = k.ino;
 	x.stx_size = (uint64_t)k.size;
@@ -259,7 +263,7 @@ static long access_as(struct task *t, int dirfd, gva_t upath, int mode, unsigned
 			return -ENOMEM;
 		real->fsuid = acting->uid;
 		real->fsgid = acting->gid;
-		real->cap_effective = acting->uid ? 0 : acting->cap_permitted;
+		real->cap_effective = cred_is_root(acting, acting->uid) ? acting->cap_permitted : 0;
 		t->cred = real;
 	}
 	r = path_at(t, dirfd, upath, flags, &p);

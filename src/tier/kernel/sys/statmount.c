@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "base/ckd.h"
 #include "base/str.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -83,12 +84,19 @@ static long read_request(struct task *t, gva_t ureq, struct request *ret)
 	return ret->id <= MOUNT_ID_UNIQUE ? -EINVAL : 0;
 }
 
-/* Is it this one's namespace that is asked about? There is no other. */
+static uint64_t own_ns(const struct task *t)
+{
+	const struct ns *n = ns_of(t, NS_MNT);
+
+	return n ? n->number : MOUNT_NS_ID;
+}
+
+/* Is it this one's namespace that is asked about? Others cannot be. */
 static long check_ns(struct task *t, const struct request *q)
 {
 	if (q->ns_fd)
 		return fd_get(t, (int)q->ns_fd) ? -EINVAL : -EBADF;
-	return q->ns_id && q->ns_id != MOUNT_NS_ID ? -ENOENT : 0;
+	return q->ns_id && q->ns_id != own_ns(t) ? -ENOENT : 0;
 }
 
 /* Does the way up from @m's root lead to @root? */
@@ -113,7 +121,7 @@ static struct mount *find_mount(struct task *t, uint64_t id)
 		m = m->next;
 	for (top = m; top && top->parent; top = top->parent)
 		;
-	return m && top == t->k->root_mount ? m : NULL;
+	return m && top == mnt_root(t) ? m : NULL;
 }
 
 static long find_seen(struct task *t, uint64_t id, struct mount **ret)
@@ -122,7 +130,7 @@ static long find_seen(struct task *t, uint64_t id, struct mount **ret)
 
 	if (!m)
 		return -ENOENT;
-	if (!reachable(m, t->fs->root) && !task_capable(t, CAP_SYS_ADMIN))
+	if (!reachable(m, t->fs->root) && !mnt_may(t))
 		return -EPERM;
 	*ret = m;
 	return 0;
@@ -294,7 +302,7 @@ static long put_all(struct task *t, const struct mount *m, uint64_t mask, gva_t 
 	if (mask & SM_PROPAGATE_FROM)
 		s.mask |= SM_PROPAGATE_FROM;
 	if (mask & SM_NS_ID) {
-		s.ns_id = MOUNT_NS_ID;
+		s.ns_id = own_ns(t);
 		s.mask |= SM_NS_ID;
 	}
 	if (mask & SM_SUPPORTED) {

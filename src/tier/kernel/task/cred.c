@@ -9,10 +9,29 @@
 #include <linux/capability.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 
 bool task_capable(const struct task *t, int cap)
 {
+	return !t->cred->user && (t->cred->cap_effective >> cap & 1);
+}
+
+bool task_capable_in(const struct task *t, const struct user_ns *u, int cap)
+{
+	return cred_capable_in(t->cred, u, cap);
+}
+
+bool task_capable_own(const struct task *t, int cap)
+{
 	return t->cred->cap_effective >> cap & 1;
+}
+
+bool task_capable_ids(const struct task *t, uint32_t uid, uint32_t gid, int cap)
+{
+	const struct user_ns *u = t->cred->user;
+
+	return (t->cred->cap_effective >> cap & 1) &&
+	       (!u || (id_shown(u, ID_UID, uid) != ID_NONE && id_shown(u, ID_GID, gid) != ID_NONE));
 }
 
 bool task_in_group(const struct task *t, uint32_t gid)
@@ -38,8 +57,10 @@ bool task_may_trace(const struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable(reader, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc || task_capable_in(reader, b->user, CAP_SYS_PTRACE))
 		return true;
+	if (a->user != b->user)
+		return false; /* it has rights in its namespace that the reader has not */
 	return a->uid == b->euid && a->uid == b->suid && a->uid == b->uid && a->gid == b->egid &&
 	       a->gid == b->sgid && a->gid == b->gid && t->mm && t->mm->dumpable;
 }
@@ -52,8 +73,10 @@ struct cred *cred_ref(struct cred *c)
 
 void cred_unref(struct cred *c)
 {
-	if (c && --c->refs == 0)
-		free(c);
+	if (!c || --c->refs)
+		return;
+	ns_unref(c->user ? &c->user->ns : NULL);
+	free(c);
 }
 
 struct cred *cred_copy(const struct cred *c)
@@ -63,6 +86,7 @@ struct cred *cred_copy(const struct cred *c)
 	if (n) {
 		*n = *c;
 		n->refs = 1;
+		ns_ref(n->user ? &n->user->ns : NULL);
 	}
 	return n;
 }

@@ -22,6 +22,7 @@
 #include "base/ckd.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/task/exec.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
@@ -453,10 +454,10 @@ static void build_stack(struct task *t, struct exec *x, struct exec_plan *plan, 
 		{ AT_BASE, interp ? interp->base : 0 },
 		{ AT_FLAGS, 0 },
 		{ AT_ENTRY, exe->entry },
-		{ AT_UID, c->uid },
-		{ AT_EUID, c->euid },
-		{ AT_GID, c->gid },
-		{ AT_EGID, c->egid },
+		{ AT_UID, uid_out(t, c->uid) },
+		{ AT_EUID, uid_out(t, c->euid) },
+		{ AT_GID, gid_out(t, c->gid) },
+		{ AT_EGID, gid_out(t, c->egid) },
 		{ AT_SECURE, secure },
 		{ AT_RANDOM, random_at },
 		{ AT_HWCAP2, e->hwcap2 },
@@ -509,7 +510,9 @@ static int new_cred(struct task *t, struct file *f, bool *ret_secure)
 	if (!c)
 		return -ENOMEM;
 	if (r == 0 && !t->no_new_privs && !trace_keeps_rights(t) &&
-		!(f->path.mnt && (f->path.mnt->flags & MS_NOSUID))) {
+		!(f->path.mnt && (f->path.mnt->flags & MS_NOSUID)) &&
+		id_shown(c->user, ID_UID, st.uid) != ID_NONE &&
+		id_shown(c->user, ID_GID, st.gid) != ID_NONE) {
 		if (st.mode & S_ISUID)
 			c->euid = st.uid;
 		if ((st.mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP))
@@ -518,9 +521,9 @@ static int new_cred(struct task *t, struct file *f, bool *ret_secure)
 	*ret_secure = c->euid != c->uid || c->egid != c->gid;
 	c->suid = c->fsuid = c->euid;
 	c->sgid = c->fsgid = c->egid;
-	if (c->euid == 0 || c->uid == 0) {
+	if (cred_is_root(c, c->euid) || cred_is_root(c, c->uid)) {
 		c->cap_permitted = c->cap_inheritable | c->cap_bounding;
-		c->cap_effective = c->euid == 0 ? c->cap_permitted : 0;
+		c->cap_effective = cred_is_root(c, c->euid) ? c->cap_permitted : 0;
 	} else {
 		c->cap_permitted = c->cap_effective = c->cap_ambient;
 	}

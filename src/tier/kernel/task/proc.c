@@ -20,6 +20,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/trace.h"
@@ -190,6 +191,7 @@ static void task_bury(struct task *t)
 	fs_ctx_unref(t->fs);
 	sighand_unref(t->sighand);
 	cred_unref(t->cred);
+	ns_set_unref(t->ns);
 	mm_unref(t->mm);
 	seccomp_unref(t->filters);
 	keys_task_gone(t);
@@ -376,9 +378,6 @@ static void first_limits(struct proc *p)
 	p->limits[RLIMIT_NICE] = p->limits[RLIMIT_RTPRIO] = (struct rlimit){ 0, 0 };
 }
 
-/* Root inside may do to its own files and processes what root may; nothing of the host's. */
-#define CAPS_ALL 0x1ffffffffffULL
-
 struct task *proc_first(struct kernel *k, struct mm *mm)
 {
 	struct task *t = task_blank(k);
@@ -434,12 +433,13 @@ static void inherit_proc(struct proc *p, const struct proc *from)
 	}
 }
 
-struct task *task_clone(struct task *t, uint64_t flags)
+struct task *task_clone(struct task *t, uint64_t flags, int *ret_err)
 {
 	struct kernel *k = t->k;
 	struct task *n;
 	struct proc *p;
 
+	*ret_err = -EAGAIN;
 	if (k->task_count >= GUEST_TASKS_MAX)
 		return NULL;
 	n = task_blank(k);
@@ -458,6 +458,12 @@ struct task *task_clone(struct task *t, uint64_t flags)
 		task_free(n);
 		return NULL;
 	}
+	*ret_err = ns_inherit(n, t, flags);
+	if (*ret_err < 0) {
+		task_free(n);
+		return NULL;
+	}
+	*ret_err = -EAGAIN;
 	if (flags & CLONE_THREAD) {
 		link_task(t->proc, n);
 	} else {
@@ -631,6 +637,8 @@ static void drop_shares(struct task *t)
 	t->files = NULL;
 	fs_ctx_unref(t->fs);
 	t->fs = NULL;
+	ns_set_unref(t->ns);
+	t->ns = NULL;
 	keys_task_gone(t);
 }
 

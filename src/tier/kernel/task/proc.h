@@ -13,9 +13,9 @@ struct task *proc_first(struct kernel *k, struct mm *mm);
 /*
  * The books of clone(2): a thread (CLONE_THREAD) or a process, sharing what CLONE_VM, FS, FILES and
  * SIGHAND say. Without CLONE_VM the new task has an mm of its own, copied in words only: the engine
- * says which host memory it is. NULL: no memory, or too many tasks.
+ * says which host memory it is. NULL: *@ret_err says why.
  */
-struct task *task_clone(struct task *t, uint64_t flags);
+struct task *task_clone(struct task *t, uint64_t flags, int *ret_err);
 /* robust.c: the locks that a task holds are nobody's; before its memory goes. */
 void robust_release(struct task *t);
 /* sys/sched.c: policy, priorities and processors of a new task. */

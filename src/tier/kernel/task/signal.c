@@ -15,6 +15,7 @@
 
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
@@ -75,6 +76,16 @@ static bool is_ignored(struct proc *p, struct task *t, int sig)
 	       (a->handler == GSIG_DFL && (IGNORED_BY_DEFAULT & GSIG_BIT(sig)));
 }
 
+/* Who sent it, as @to knows them. */
+static void localize(const struct task *to, union gsiginfo *i)
+{
+	if (i->signo == SIGCHLD && i->code > 0 && i->code != SI_KERNEL)
+		i->chld.uid = uid_out(to, i->chld.uid);
+	else if (i->code == SI_USER || i->code == SI_QUEUE || i->code == SI_TKILL ||
+		 i->code == SI_MESGQ)
+		i->kill.uid = uid_out(to, i->kill.uid);
+}
+
 static int enqueue(struct proc *to, struct sigpending *p, int sig, const union gsiginfo *info)
 {
 	uint64_t most = to->limits[RLIMIT_SIGPENDING].rlim_cur;
@@ -98,6 +109,8 @@ static int enqueue(struct proc *to, struct sigpending *p, int sig, const union g
 	else
 		q->info.code = SI_KERNEL;
 	q->info.signo = sig;
+	if (to->tasks->cred->user)
+		localize(to->tasks, &q->info);
 	if (!p->last)
 		p->last = &p->first;
 	*p->last = q;
@@ -223,7 +236,7 @@ int signal_may(struct task *t, struct proc *p, int sig)
 {
 	const struct cred *me = t->cred, *it = p->tasks->cred;
 
-	if (t->proc == p || task_capable(t, CAP_KILL))
+	if (t->proc == p || task_capable_in(t, it->user, CAP_KILL))
 		return 0;
 	if (me->euid == it->suid || me->euid == it->uid || me->uid == it->suid ||
 		me->uid == it->uid)

@@ -27,18 +27,30 @@ struct file;
 struct call_fn;
 struct seccomp_filter; /* task/seccomp.h */
 struct key;            /* keys/key.h */
+struct ns_set;         /* ns/ns.h */
+struct user_ns;        /* ns/user.h */
 
 struct cred {
 	unsigned refs;
-	uint32_t uid, euid, suid, fsuid;
+	struct user_ns *user;            /* reference; NULL: the first */
+	uint32_t uid, euid, suid, fsuid; /* as the first namespace has them */
 	uint32_t gid, egid, sgid, fsgid;
 	uint32_t group_count;
 	uint32_t groups[GUEST_GROUPS_MAX];
 	uint64_t cap_effective, cap_permitted, cap_inheritable, cap_bounding, cap_ambient;
 	uint32_t securebits;
 };
-/* Does the task have guest capability @cap (CAP_*)? Only over what is inside. */
+/* Root inside may do to its own files and processes what root may; nothing of the host's. */
+#define CAPS_ALL 0x1ffffffffffULL
+/* Does the task have guest capability @cap (CAP_*)? Only over what is inside, and over all of it:
+ * in a user namespace nobody has one. */
 bool task_capable(const struct task *t, int cap);
+/* Over what belongs to the user namespace @u; and in its own. */
+bool cred_capable_in(const struct cred *c, const struct user_ns *u, int cap);
+bool task_capable_in(const struct task *t, const struct user_ns *u, int cap);
+bool task_capable_own(const struct task *t, int cap);
+/* The same of a file's owner, if its ids have a name in the task's namespace. */
+bool task_capable_ids(const struct task *t, uint32_t uid, uint32_t gid, int cap);
 /* Is @gid the task's fsgid or one of its groups? */
 bool task_in_group(const struct task *t, uint32_t gid);
 /* May @reader look into @t at all? Pid 1 is the agent, which speaks for the sandbox: nobody's but
@@ -146,6 +158,7 @@ struct task {
 	struct fs_ctx *fs;
 	struct sighand *sighand;
 	struct cred *cred;
+	struct ns_set *ns; /* NULL: the first of each kind */
 
 	struct sigpending pending;
 	gsigset_t mask, saved_mask;

@@ -507,5 +507,5 @@ bool trace_is_before(const struct proc *p, int32_t pid)
 
 bool trace_keeps_rights(const struct task *t)
 {
-	return t->trace && !task_capable(t->trace->tracer->tasks, CAP_SYS_PTRACE);
+	return t->trace && !task_capable_in(t->trace->tracer->tasks, t->cred->user, CAP_SYS_PTRACE);
 }

@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
@@ -123,6 +124,15 @@ static void pgrp_walk(struct pgrp *g, struct walk *w)
 	walk_need(w, "session", WALK_SESSION, (void **)&g->session);
 }
 
+static void walk_user(struct cred *c, struct walk *w)
+{
+	struct ns *n = c->user ? &c->user->ns : NULL;
+
+	ns_ref_walk(w, "user", NS_USER, &n);
+	if (w->mode == WALK_LOAD)
+		c->user = n ? user_ns_of(n) : NULL;
+}
+
 static void cred_walk(struct cred *c, struct walk *w)
 {
 	uint32_t *ids[] = { &c->uid, &c->euid, &c->suid, &c->fsuid, &c->gid, &c->egid, &c->sgid,
@@ -134,6 +144,7 @@ static void cred_walk(struct cred *c, struct walk *w)
 		walk_u32(w, "id", ids[i]);
 	for (size_t i = 0; i < ARRAY_LEN(caps); i++)
 		walk_u64(w, "cap", caps[i]);
+	walk_user(c, w);
 	walk_count(w, "groups", &c->group_count, GUEST_GROUPS_MAX);
 	walk_bytes(w, "group", c->groups, c->group_count * sizeof(c->groups[0]));
 }
@@ -313,6 +324,7 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_need(w, "proc", WALK_PROC, (void **)&t->proc);
 	walk_need(w, "cred", WALK_CRED, (void **)&t->cred);
 	walk_need(w, "sighand", WALK_SIGHAND, (void **)&t->sighand);
+	ns_set_walk(&t->ns, w);
 	walk_i32(w, "tid", &t->tid);
 	walk_count(w, "state", &state, TASK_DEAD);
 	t->state = (enum task_state)state;
@@ -492,6 +504,7 @@ static void unbuild(struct kernel *k, struct walk *w)
 	{
 		sigpending_flush(k, &t->pending);
 		seccomp_unref(t->filters);
+		ns_set_unref(t->ns);
 		free(t->call.own);
 		free(t);
 	}

@@ -313,8 +313,9 @@ void answers_walked(struct task *t, const struct dentry *dir)
 static bool same_cred(const struct cred *a, const struct cred *b)
 {
 	return a == b ||
-	       (a->uid == b->uid && a->fsuid == b->fsuid && a->gid == b->gid &&
-		       a->fsgid == b->fsgid && a->cap_effective == b->cap_effective &&
+	       (a->user == b->user && a->uid == b->uid && a->fsuid == b->fsuid &&
+		       a->gid == b->gid && a->fsgid == b->fsgid &&
+		       a->cap_effective == b->cap_effective &&
 		       a->cap_permitted == b->cap_permitted && a->group_count == b->group_count &&
 		       memcmp(a->groups, b->groups, a->group_count * sizeof(a->groups[0])) == 0);
 }

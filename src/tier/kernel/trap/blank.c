@@ -226,6 +226,7 @@ static void refill(struct engine *e)
 static void on_refill(struct kernel *k, struct ktimer *timer)
 {
 	refill(engine_of(k));
+	host_drop_text(); /* most of it was for the start */
 }
 
 /*
@@ -278,6 +279,7 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	ssize_t n = host_recv_fds(e->zygote, &pid, sizeof(pid), &fd, 1, &count);
 	struct trap *trap;
 	struct host_proc *hp;
+	int r = -ENOMEM;
 
 	if (n != sizeof(pid)) { /* it is dead: what runs goes on, nothing new can start */
 		watch_remove(k, w);
@@ -304,7 +306,11 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	trap->fd = fd;
 	trap->refs = 1;
 	hp = host_proc_create(k, trap, (pid_t)pid);
-	if (!hp || !host_add(e, hp, (pid_t)pid, SLOT_BASE) || trap_start(trap, NULL) < 0) {
+	if (hp && host_add(e, hp, (pid_t)pid, SLOT_BASE)) {
+		trap_first(trap); /* mostly it waits already, and somebody for it */
+		r = trap_start(trap, NULL);
+	}
+	if (r < 0) {
 		if (hp) /* its end frees the rest */
 			host_proc_kill(hp);
 		else

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/task/proc.h"
@@ -56,6 +57,13 @@ int engine_start(struct kernel *k, struct err *e)
 	return r < 0 ? err_set(e, -r, "asking for the first process") : 0;
 }
 
+void engine_over(struct kernel *k)
+{
+	int status = k->over_status;
+
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+}
+
 void engine_loop(struct kernel *k)
 {
 	struct epoll_event ev[16];
@@ -73,10 +81,6 @@ void engine_loop(struct kernel *k)
 
 			if (w)
 				w->fn(k, w, ev[i].events);
-		}
-		if (k->over) {
-			kernel_unlock(k);
-			return;
 		}
 		engine_end(k);
 	}

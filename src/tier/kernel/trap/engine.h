@@ -102,7 +102,10 @@ static inline struct engine *engine_of(struct kernel *k)
 int engine_look(struct kernel *k, struct err *e);
 /* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
 int engine_start(struct kernel *k, struct err *e);
-void engine_loop(struct kernel *k);
+void engine_loop(struct kernel *k) __attribute__((noreturn));
+/* Pid 1 of the guest is gone: so are we, and with us everybody in this pid namespace. Whichever
+ * thread sees it does not wait for the loop's. */
+void engine_over(struct kernel *k) __attribute__((noreturn));
 /* A section: lock; ...; engine_end(): woken calls go on, the dead are freed, replies leave. */
 void engine_end(struct kernel *k);
 
@@ -140,6 +143,8 @@ void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
 int trap_start(struct trap *trap, struct err *e);
+/* What has arrived before there is a thread to read it; in a section. */
+void trap_first(struct trap *trap);
 void trap_unref(struct trap *trap);
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);

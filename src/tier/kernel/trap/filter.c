@@ -3,7 +3,8 @@
  * tier/kernel/trap/filter.c - the guest's seccomp filter.
  *
  * Owns:  the list of calls that a guest makes natively.
- * Rules: nothing that uses a descriptor, except mmap and close_range from the shim's page. What the
+ * Rules: nothing that uses a descriptor, except mmap, pread64 and close_range from the shim's page:
+ *        what a guest has there it has opened for reading, and could map. What the
  *        shim may call must be safe with any arguments: a guest can jump there. A tree, not a
  * chain: the host runs the filter once per call number when it is installed.
  */
@@ -42,6 +43,7 @@ static const struct {
 	{ SYS_munmap, ACT_ALLOW },
 	{ SYS_brk, ACT_ALLOW },
 	{ SYS_rt_sigreturn, ACT_SIGRETURN },
+	{ SYS_pread64, ACT_SHIM },
 	{ SYS_sched_yield, ACT_ALLOW },
 	{ SYS_mremap, ACT_ALLOW },
 	{ SYS_msync, ACT_ALLOW },

@@ -96,7 +96,7 @@ static const uint16_t anywhere[] = { SYS_mprotect, SYS_munmap, SYS_brk, SYS_sche
 	SYS_restart_syscall, SYS_rseq, 449 /* futex_waitv */, 462 /* mseal */ };
 /* From the shim's page, with whatever arguments. */
 static const uint16_t from_shim[] = { SYS_mmap, SYS_exit, SYS_sigaltstack, SYS_exit_group,
-	SYS_close_range };
+	SYS_close_range, SYS_pread64 };
 /* Looked at below. */
 static const uint16_t by_argument[] = { SYS_mmap, SYS_clone, SYS_prctl, SYS_arch_prctl,
 	SYS_rt_sigreturn };
@@ -227,16 +227,16 @@ static const uint16_t jail_calls[] = { SYS_read, SYS_write, SYS_close, SYS_fstat
 	SYS_pread64, SYS_pwrite64, SYS_readv, SYS_writev, SYS_sched_yield, SYS_mremap, SYS_madvise,
 	SYS_nanosleep, SYS_sendfile, SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg,
 	SYS_shutdown, SYS_exit, SYS_fcntl, SYS_fsync, SYS_fdatasync, SYS_ftruncate, SYS_fchmod,
-	SYS_umask, SYS_getrlimit, SYS_sysinfo, SYS_fstatfs, SYS_gettid, SYS_fgetxattr, SYS_futex,
-	SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_getdents64, SYS_restart_syscall,
-	SYS_fadvise64, SYS_clock_gettime, SYS_clock_getres, SYS_clock_nanosleep, SYS_exit_group,
-	SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_fchownat, SYS_newfstatat, SYS_unlinkat,
-	SYS_renameat, SYS_linkat, SYS_symlinkat, SYS_readlinkat, SYS_set_robust_list,
-	SYS_get_robust_list, SYS_sync_file_range, SYS_utimensat, SYS_epoll_ctl, SYS_epoll_pwait,
-	SYS_timerfd_settime, SYS_fallocate, SYS_preadv, SYS_pwritev, SYS_process_vm_readv,
-	SYS_process_vm_writev, SYS_renameat2, SYS_getrandom, SYS_memfd_create, SYS_membarrier,
-	SYS_copy_file_range, SYS_preadv2, SYS_pwritev2, SYS_statx, SYS_rseq, SYS_pidfd_send_signal,
-	SYS_pidfd_open, SYS_openat2, SYS_prlimit64 };
+	SYS_umask, SYS_getrlimit, SYS_sysinfo, SYS_fstatfs, SYS_gettid, SYS_fgetxattr,
+	SYS_flistxattr, SYS_futex, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_getdents64,
+	SYS_restart_syscall, SYS_fadvise64, SYS_clock_gettime, SYS_clock_getres,
+	SYS_clock_nanosleep, SYS_exit_group, SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_fchownat,
+	SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_linkat, SYS_symlinkat, SYS_readlinkat,
+	SYS_set_robust_list, SYS_get_robust_list, SYS_sync_file_range, SYS_utimensat, SYS_epoll_ctl,
+	SYS_epoll_pwait, SYS_timerfd_settime, SYS_fallocate, SYS_preadv, SYS_pwritev,
+	SYS_process_vm_readv, SYS_process_vm_writev, SYS_renameat2, SYS_getrandom, SYS_memfd_create,
+	SYS_membarrier, SYS_copy_file_range, SYS_preadv2, SYS_pwritev2, SYS_statx, SYS_rseq,
+	SYS_pidfd_send_signal, SYS_pidfd_open, SYS_openat2, SYS_prlimit64 };
 /* Only where a sanitizer is built in. */
 static const uint16_t sanitizer_calls[] = { SYS_sigaltstack, SYS_getpid, SYS_prctl, SYS_pipe2,
 	SYS_open, SYS_stat, SYS_readlink };

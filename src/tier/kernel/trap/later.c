@@ -54,7 +54,7 @@ struct later {
 	int64_t used_ns; /* when something lay there last */
 	int reserve;     /* a file in the store that takes up room; -1: none, so no writes */
 	unsigned next_read;
-	uint16_t may[PLACE_FDS]; /* what the guest was told */
+	uint16_t may[LATER_FDS]; /* what the guest was told */
 };
 
 struct later_state {
@@ -156,14 +156,14 @@ static bool is_alone(const struct later *l)
 	       t->files->refs == 1 && t->proc->task_count == 1 && !t->filters && !t->seccomp_strict;
 }
 
-static bool decide(const struct later *l, uint16_t may[PLACE_FDS])
+static bool decide(const struct later *l, uint16_t may[LATER_FDS])
 {
 	bool any = false;
 
-	memset(may, 0, PLACE_FDS * sizeof(may[0]));
+	memset(may, 0, LATER_FDS * sizeof(may[0]));
 	if (!is_alone(l))
 		return false;
-	for (int fd = 0; fd < PLACE_FDS && (unsigned)fd < l->task->files->cap; fd++) {
+	for (int fd = 0; fd < LATER_FDS && (unsigned)fd < l->task->files->cap; fd++) {
 		unsigned m = l->task->files->slots[fd].file ? later_may(l->task, fd) : 0;
 
 		if (l->reserve < 0 && l->k->store >= 0)
@@ -248,7 +248,7 @@ static bool make_one(struct later *l, const struct later_entry *e, const uint8_t
 {
 	struct file *f;
 
-	if (e->fd >= PLACE_FDS || !(l->may[e->fd] & e->op))
+	if (e->fd >= LATER_FDS || !(l->may[e->fd] & e->op))
 		return false;
 	f = fd_get_path(l->task, e->fd);
 	if (!f)
@@ -324,7 +324,7 @@ void later_open(struct kernel *k)
 
 	for (unsigned i = 0; s && i < s->count; i++) {
 		struct later *l = s->all[i];
-		uint16_t may[PLACE_FDS];
+		uint16_t may[LATER_FDS];
 		bool any = decide(l, may);
 
 		if (l->open && memcmp(may, l->may, sizeof(may)) == 0)

@@ -103,9 +103,11 @@ void engine_end(struct kernel *k)
 	struct engine *e = engine_of(k);
 	struct out out[OUT_MAX];
 	unsigned n, ask;
+	bool over;
 
 	kernel_run_ready(k);
 	kernel_bury(k);
+	over = k->over;
 	n = e->out_count;
 	memcpy(out, e->out, n * sizeof(out[0]));
 	e->out_count = 0;
@@ -114,6 +116,8 @@ void engine_end(struct kernel *k)
 	later_open(k);
 	kernel_unlock(k);
 	send_all(out, n);
+	if (over)
+		engine_over(k);
 	if (ask)
 		zygote_tell(e, ask);
 }
@@ -375,6 +379,17 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 		place_seen(t, n->data.instruction_pointer);
 		finish(t);
 	}
+}
+
+/* One whose maker is killed in between is not there any more: that is an error, no wait. */
+void trap_first(struct trap *trap)
+{
+	struct pollfd p = { .fd = trap->fd, .events = POLLIN };
+	struct seccomp_notif n = { 0 };
+
+	if (poll(&p, 1, 0) > 0 && (p.revents & POLLIN) &&
+		ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_RECV, &n) == 0)
+		handle(engine_of(trap->k), trap, &n);
 }
 
 static bool is_over(struct trap *trap)

@@ -27,12 +27,14 @@
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/trap/place_impl.h"
+#include "tier/kernel/trap/vdso.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 2, HOT_SIGNAL = 2, HOT_VALUE = 16 };
+enum { HOT_PATH = 2, HOT_VALUE = 16 };
+
 void place_free(struct place *p)
 {
 	if (p)
@@ -107,6 +109,8 @@ int place_kind(int64_t nr)
 	case SYS_fsync:
 	case SYS_fdatasync:
 		return PLACE_SYNC;
+	case SYS_clock_gettime:
+		return PLACE_CLOCK;
 	default:
 		return -1;
 	}
@@ -180,6 +184,9 @@ static int find_site(struct mm *mm, uint64_t ip, int64_t nr)
 	if (!p)
 		return -1;
 	for (i = 0; i < p->count; i++)
+		if (p->sites[i].ip == ip && p->sites[i].nr == SITE_ANY)
+			return (int)i;
+	for (i = 0; i < p->count; i++)
 		if (p->sites[i].ip == ip && p->sites[i].nr == nr)
 			return (int)i;
 	if (p->count == PLACE_SITES)
@@ -208,12 +215,18 @@ int place_changed_site(struct task *t, uint64_t ip, bool again, unsigned hot)
 static void value_seen(struct task *t, uint64_t ip)
 {
 	uint64_t value[2] = { t->k->age[AGE_WHO], (uint64_t)t->call.ret };
+	struct place_value any = {
+		.nr = (uint32_t)t->call.nr, .age = value[0], .value = t->call.ret
+	};
 	int i;
 
 	if (t->call.ret < 0)
 		return;
 	i = place_changed_site(t, ip, true, HOT_VALUE);
-	if (i >= 0)
+	if (i >= 0 && t->mm->place->sites[i].nr == SITE_ANY)
+		t->mm->ops->write(t->mm, PLACE_VALUES_AT + any.nr % PLACE_VALUES * sizeof(any),
+			&any, sizeof(any));
+	else if (i >= 0)
 		t->mm->ops->write(t->mm,
 			PLACE_SITES_AT + (unsigned)i * sizeof(struct place_site) +
 				offsetof(struct place_site, age),
@@ -262,46 +275,20 @@ static void path_seen(struct task *t, uint64_t ip, int kind)
 		mm->place->view = view;
 }
 
-/* A child of vfork runs in its parent's memory while that waits, with dispositions of its own. */
-static bool is_alone(struct task *t)
+/* Who asks by number is shown the way that everybody else goes. */
+static void clock_seen(struct task *t, uint64_t ip)
 {
-	return !t->mm->place_many &&
-	       (t->mm->refs == 1 || (t->mm->refs == 2 && t->proc->vfork_waits));
-}
+	uint64_t way[2] = { vdso_find(engine_of(t->k)->vdso, "__vdso_clock_gettime"),
+		t->k->age[AGE_WHO] };
 
-/* Who asks for one asks for all. */
-static void signal_seen(struct task *t, uint64_t ip)
-{
-	struct place_signals s = { .age = t->k->age[AGE_SIGNALS] };
-	struct place *p;
-
-	if (t->call.ret < 0 || t->call.args[1] || !is_alone(t) ||
-		place_changed_site(t, ip, true, HOT_SIGNAL) < 0)
+	_Static_assert(offsetof(struct place_state, clock_age) ==
+			       offsetof(struct place_state, clock) + sizeof(way[0]),
+		"one write");
+	if (t->call.ret < 0 || !way[0] || !place_is_alone(t) ||
+		place_changed_site(t, ip, true, HOT_VALUE) < 0)
 		return;
-	_Static_assert(sizeof(s.act) == sizeof(t->sighand->act), "as rt_sigaction gives them");
-	memcpy(s.act, t->sighand->act, sizeof(s.act));
-	memset(s.known, 1, sizeof(s.known));
-	p = t->mm->place;
-	p->signals_age = 0;
-	if (t->mm->ops->write(t->mm, PLACE_SIGNALS_AT, &s, sizeof(s)) != sizeof(s))
-		return;
-	p->signals_age = s.age;
-	p->signals_known = ~(uint64_t)0;
-}
-
-void place_signal_set(struct task *t, int sig)
-{
-	struct place *p = t->mm ? t->mm->place : NULL;
-	uint64_t bit = (uint64_t)1 << (sig - 1);
-	uint8_t no = 0;
-
-	if (!p || !t->k->age || t->mm->place_off || !(p->signals_known & bit) ||
-		p->signals_age != t->k->age[AGE_SIGNALS])
-		return;
-	p->signals_known &= ~bit;
-	t->mm->ops->write(t->mm,
-		PLACE_SIGNALS_AT + offsetof(struct place_signals, known) + (unsigned)sig - 1, &no,
-		sizeof(no));
+	t->mm->ops->write(
+		t->mm, PLACE_STATE + offsetof(struct place_state, clock), way, sizeof(way));
 }
 
 void place_seen(struct task *t, uint64_t ip)
@@ -313,7 +300,9 @@ void place_seen(struct task *t, uint64_t ip)
 		t->seccomp_strict || mm->host_pid <= 1 || ip < SITE_BYTES)
 		return;
 	if (kind == PLACE_SIGNAL)
-		signal_seen(t, ip);
+		place_signal_seen(t, ip);
+	else if (kind == PLACE_CLOCK)
+		clock_seen(t, ip);
 	else if (kind >= PLACE_LOCK)
 		place_later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
@@ -325,4 +314,6 @@ void place_seen(struct task *t, uint64_t ip)
 		path_seen(t, ip, kind);
 	else if (mm->refs == 1)
 		value_seen(t, ip);
+	if (kind == PLACE_READ || kind == PLACE_PREAD)
+		place_read_seen(t, ip, kind);
 }

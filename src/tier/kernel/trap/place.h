@@ -16,6 +16,7 @@ struct task;
 enum { SITE_BYTES = 7 /* mov $nr, %eax; syscall */ };
 /* Around "xor %eax, %eax; syscall": as much as may be before it, and what may be behind. */
 enum { SHORT_AT = 11, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
+enum { ANY_BYTES = 25 /* up to the end of a syscall that makes any call */ };
 
 /*
  * Call sites that are answered in place, see shim.h; answers.h has the answers. All under the
@@ -39,6 +40,9 @@ void place_fd_closed(struct task *t, unsigned fd);
 void place_fds_gone(struct task *t, int fd);
 /* @sig of the task got another disposition, by rt_sigaction. */
 void place_signal_set(struct task *t, int sig);
+/* What the task has set in place is so here too; and nobody has set anything there any more. */
+void place_signals_sync(struct task *t);
+void place_signals_end(struct task *t);
 /* From now on every call of this memory is made: there is a filter inside that must see it. */
 void place_shut(struct task *t);
 /* The memory gets a second thread that runs: no more answers but who it is. */
@@ -84,6 +88,9 @@ struct place_short {
 	unsigned len;
 };
 bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret);
+/* Which ANY_* the code is whose syscall ends at @ip, with ANY_BYTES before it and one behind; -1:
+ * none. */
+int place_any(const uint8_t *ip);
 
 struct place; /* of one memory */
 void place_free(struct place *p);

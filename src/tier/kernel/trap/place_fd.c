@@ -30,12 +30,17 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_FD = 2 };
+enum { HOT_FD = 2, HOT_READ = 8 };
 enum { TEXT_WHOLE = 16 << 10, TEXT_HEAD = 1 << 10, TEXT_ALIGN = 64 };
 
 static uint64_t entry_at(unsigned fd)
 {
 	return PLACE_FDS_AT + fd * sizeof(struct place_fd);
+}
+
+static uint64_t bit_of(unsigned fd)
+{
+	return (uint64_t)1 << fd;
 }
 
 static bool asks(const struct place *p, int kind)
@@ -99,6 +104,18 @@ static bool put_entry(struct task *t, unsigned fd, struct place_fd *e, size_t le
 	       (ssize_t)(len + e->text_len);
 }
 
+static void ages(struct task *t, struct place_fd *e)
+{
+	struct place *p = t->mm->place;
+
+	if (!p->fds_age)
+		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
+	e->age = t->k->age[p->fds_age];
+	e->age_at = p->fds_age * 8u;
+	e->pos_age = t->k->age[p->fds_age + 1];
+	e->pos_age_at = e->age_at + 8;
+}
+
 /* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
  * nobody else's. @kept: the call has told what stat says. */
 static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
@@ -106,7 +123,7 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 	struct file *f = fd_get(t, (int)fd);
 	struct place *p = t->mm->place;
 	struct place_fd e = { 0 };
-	uint16_t bit = (uint16_t)(1u << fd);
+	uint64_t bit = bit_of(fd);
 	struct kstat st;
 	size_t len;
 
@@ -114,15 +131,10 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		(f->path.dentry->sb->flags & SB_NO_CACHE) ||
 		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
 		return;
-	if (!p->fds_age)
-		p->fds_age = (uint16_t)(AGE_PROC + (unsigned)t->proc->pid % AGE_PROCS * 2);
-	e.age = t->k->age[p->fds_age];
-	e.age_at = p->fds_age * 8u;
+	ages(t, &e);
 	if (S_ISREG(f->inode->mode))
 		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
 	e.pos = f->pos;
-	e.pos_age = t->k->age[p->fds_age + 1];
-	e.pos_age_at = e.age_at + 8;
 	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
 		e.stat_age_at = AGE_NEVER * 8;
 		stat_lay(&st, e.stat);
@@ -145,6 +157,88 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		p->fds_lent |= bit;
 }
 
+/* Could a process that has @f for itself read it by the host's descriptor, unseen? Contents are the
+ * host's at all times; as long as nothing changes no access time is moved a second time. */
+static bool can_read_there(struct task *t, const struct file *f)
+{
+	const struct inode *i = f->inode;
+
+	if (t->k->fast > FAST_LEND || f->refs != 1 || f->ops != &tree_file_ops || !f->path.dentry ||
+		(f->path.dentry->sb->flags & SB_NO_CACHE) || !file_readable(f) ||
+		(f->flags & O_DIRECT) || f->dnotify || t->k->notify || t->k->fan)
+		return false;
+	return answers_fixed(t, f->path) ||
+	       (node_of(i)->content == CONTENT_STORE && i->atime > i->mtime &&
+		       i->atime > i->ctime && !(f->path.mnt->flags & MOUNT_STRICT_ATIME));
+}
+
+/* The host's copy of @f, which can only be read, comes to descriptor @fd with the answer. */
+static bool send_copy(struct task *t, unsigned fd, struct file *f)
+{
+	struct fd_slot *slot = &t->files->slots[fd];
+	struct call *c = &t->call;
+	int from = tree_read_fd(f), mirror, copy;
+
+	if (from < 0)
+		return false;
+	mirror = file_writable(f) ? from + 1 : -(from + 1);
+	if (slot->mirror == mirror)
+		return true;
+	if (!t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig)
+		return false;
+	copy = copy_fd(from);
+	if (copy < 0)
+		return false;
+	c->map_fd = copy + 1;
+	c->map_at = (int)fd;
+	slot->mirror = mirror;
+	return true;
+}
+
+static void leave_reads(struct task *t, unsigned fd, struct file *f)
+{
+	struct place *p = t->mm->place;
+	bool fixed = answers_fixed(t, f->path);
+	struct place_fd e = { .pos = f->pos, .size = f->inode->size };
+	struct kstat st;
+
+	if (vfs_fstat(f, &st) < 0 || !send_copy(t, fd, f))
+		return;
+	ages(t, &e);
+	e.stat_age_at = (fixed ? AGE_NEVER : AGE_FILES) * 8;
+	e.stat_age = t->k->age[e.stat_age_at / 8];
+	stat_lay(&st, e.stat);
+	e.knows = FD_NO_TTY | FD_POS | FD_STAT | FD_NATIVE;
+	if (fixed && asks(p, PLACE_CLOSE) && !t->mm->lock_future && can_lend(t, f))
+		e.knows |= FD_CLOSE | FD_MAPPED;
+	if (!put_entry(t, fd, &e, sizeof(e)))
+		return;
+	p->fds_left |= bit_of(fd);
+	p->fds_lent |= bit_of(fd);
+	p->knows[fd] = e.knows;
+	p->pos_left = true;
+}
+
+void place_read_seen(struct task *t, uint64_t ip, int kind)
+{
+	const struct call *c = &t->call;
+	unsigned fd = (unsigned)c->args[0];
+	struct file *f = fd_get(t, (int)fd);
+	uint64_t now = t->k->age[AGE_FILES];
+	struct place *p;
+	bool again;
+
+	if (c->ret <= 0 || fd >= PLACE_FDS || !f || !place_owns_files(t) || !can_read_there(t, f) ||
+		place_changed_site(t, ip, true, HOT_READ) < 0)
+		return;
+	p = t->mm->place;
+	p->asks |= 1u << kind;
+	again = answers_fixed(t, f->path) ? p->read_age[fd] != 0 : p->read_age[fd] == now;
+	p->read_age[fd] = now;
+	if (again)
+		leave_reads(t, fd, f);
+}
+
 /* One more thing is known of a file that is lent. */
 static void tell_more(struct task *t, unsigned fd, uint32_t what)
 {
@@ -165,8 +259,10 @@ bool place_owns_files(const struct task *t)
 
 void place_opened(struct task *t)
 {
-	if (t->mm->place && t->mm->place->asks && place_owns_files(t) &&
-		(uint64_t)t->call.ret < PLACE_FDS)
+	if (!t->mm->place || (uint64_t)t->call.ret >= PLACE_FDS)
+		return;
+	t->mm->place->read_age[t->call.ret] = 0;
+	if (t->mm->place->asks && place_owns_files(t))
 		leave_fd(t, (unsigned)t->call.ret, true, false);
 }
 
@@ -183,7 +279,8 @@ static bool could_have(struct task *t, int kind)
 	case PLACE_IOCTL:
 		return c->ret == -ENOTTY && (uint32_t)c->args[1] == 0x5401;
 	case PLACE_LSEEK:
-		return c->ret >= 0 && !c->args[1] && (uint32_t)c->args[2] == SEEK_CUR;
+		return c->ret >= 0 &&
+		       (c->args[2] == SEEK_SET || (c->args[2] == SEEK_CUR && !c->args[1]));
 	case PLACE_MMAP:
 		return c->go_native && !(c->args[3] & MAP_ANONYMOUS);
 	case PLACE_READ:
@@ -248,8 +345,8 @@ void place_fd_closed(struct task *t, unsigned fd)
 
 	if (!p)
 		return;
-	p->fds_left &= (uint16_t) ~(1u << fd);
-	p->fds_lent &= (uint16_t) ~(1u << fd);
+	p->fds_left &= ~bit_of(fd);
+	p->fds_lent &= ~bit_of(fd);
 }
 
 static void close_lent(struct task *t, unsigned fd)
@@ -271,8 +368,8 @@ void place_sync(struct task *t)
 
 	if (!p || !p->fds_lent || !t->files || t->files->refs != 1)
 		return;
-	first = (unsigned)__builtin_ctz(p->fds_lent);
-	count = 32 - (unsigned)__builtin_clz(p->fds_lent) - first;
+	first = (unsigned)__builtin_ctzll(p->fds_lent);
+	count = 64 - (unsigned)__builtin_clzll(p->fds_lent) - first;
 	/* Up to where the last one's stat begins. */
 	len = (ssize_t)((count - 1) * sizeof(now[0]) + offsetof(struct place_fd, stat));
 	if (t->mm->ops->read(t->mm, now, entry_at(first), (size_t)len) != len)
@@ -283,7 +380,7 @@ void place_sync(struct task *t)
 		f = fd_get_path(t, (int)(first + i));
 		if (now[i].closed)
 			close_lent(t, first + i);
-		else if (f && (p->knows[first + i] & FD_TEXT) && now[i].pos >= 0)
+		else if (f && (p->knows[first + i] & (FD_TEXT | FD_NATIVE)) && now[i].pos >= 0)
 			f->pos = now[i].pos;
 	}
 }
@@ -300,10 +397,32 @@ void place_take_back(struct task *t)
 	p->fds_lent = 0;
 }
 
-enum touch { TOUCH_NONE, TOUCH_FDS, TOUCH_POS };
+/* Where somebody is in @fd is about to change: from now on it asks again for that. */
+static void take_one_back(struct task *t, uint64_t fd)
+{
+	enum { STAYS = FD_STAT | FD_NO_TTY | FD_CLOSE | FD_MAPPED };
+	struct place *p = t->mm ? t->mm->place : NULL;
+	uint32_t knows;
 
-/* What has nothing to do with descriptors; with one, or what it is a number of; with where in a
- * file that may be lent somebody is. What is not here does that. */
+	place_sync(t);
+	if (!p || fd >= PLACE_FDS || !(p->fds_left >> fd & 1) || !(p->knows[fd] & ~STAYS))
+		return;
+	knows = p->knows[fd] & STAYS;
+	if (t->mm->ops->write(t->mm, entry_at((unsigned)fd) + offsetof(struct place_fd, knows),
+		    &knows, sizeof(knows)) != sizeof(knows)) {
+		place_take_back(t);
+		return;
+	}
+	p->knows[fd] = knows;
+	if (!(knows & FD_CLOSE))
+		p->fds_lent &= ~bit_of((unsigned)fd);
+}
+
+enum touch { TOUCH_NONE, TOUCH_FDS, TOUCH_ONE, TOUCH_POS };
+
+/* What has nothing to do with descriptors; with one, or what it is a number of; with where somebody
+ * is in the file of its first argument, if that is nobody else's; in any that may be lent. What is
+ * not here does that. */
 static enum touch touch_of(int64_t nr, uint64_t first)
 {
 	switch (nr) {
@@ -320,6 +439,12 @@ static enum touch touch_of(int64_t nr, uint64_t first)
 	case SYS_readlink:
 	case SYS_gettid:
 	case SYS_getrandom:
+	case SYS_getppid:
+	case SYS_getcwd:
+	case SYS_uname:
+	case SYS_umask:
+	case SYS_sysinfo:
+	case SYS_clock_gettime:
 		return TOUCH_NONE;
 	case SYS_newfstatat:
 		return (int)first == AT_FDCWD ? TOUCH_NONE : TOUCH_FDS;
@@ -332,6 +457,10 @@ static enum touch touch_of(int64_t nr, uint64_t first)
 	case SYS_getdents64:
 	case SYS_openat:
 		return TOUCH_FDS;
+	case SYS_read:
+	case SYS_write:
+	case SYS_lseek:
+		return TOUCH_ONE;
 	default:
 		return TOUCH_POS;
 	}
@@ -343,6 +472,8 @@ void place_call(struct task *t, int64_t nr, uint64_t first)
 
 	if (touch == TOUCH_FDS)
 		place_sync(t);
+	else if (touch == TOUCH_ONE)
+		take_one_back(t, (uint32_t)first);
 	else if (touch == TOUCH_POS)
 		place_take_back(t);
 }

@@ -9,13 +9,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <cmocka.h>
 
 #include "base/ckd.h"
 #include "tier/kernel/fake.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/place.h"
+#include "tier/kernel/trap/vdso.h"
 
 static const struct {
 	const char *name;
@@ -84,6 +87,55 @@ static void knows_short_sites(void **state)
 			(s.pad && s.len < SITE_BYTES))
 			fail_msg("%s: %d", shorts[i].name, s.pad);
 	}
+}
+
+/* Code that makes any call, up to its syscall: with one byte changed it is something else. */
+static void knows_code_that_makes_any_call(void **state)
+{
+	static const struct {
+		int shape;
+		unsigned before, len;
+		uint8_t code[ANY_BYTES + 1];
+	} all[] = {
+		{ ANY_GLIBC, 10, 10, { 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 8, 0x0f, 5 } },
+		{ ANY_MUSL_CP, 25, 26,
+			{ 0x48, 0x89, 0xf8, 0x4d, 0x89, 0xc2, 0x48, 0x89, 0xf7, 0x4d, 0x89, 0xc8,
+				0x48, 0x89, 0xd6, 0x4c, 0x8b, 0x4c, 0x24, 8, 0x48, 0x89, 0xca, 0x0f,
+				5, 0xc3 } },
+		{ ANY_MUSL, 21, 21,
+			{ 0x48, 0x8b, 0x7a, 8, 0xc7, 4, 0x24, 8, 0, 0, 0, 0x48, 0x8b, 0x72, 0x10,
+				0x48, 0x8b, 0x52, 0x18, 0x0f, 5 } },
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		uint8_t page[ANY_BYTES + 1] = { 0 }, *ip = page + ANY_BYTES;
+
+		memcpy(ip - all[i].before, all[i].code, all[i].len);
+		assert_int_equal(place_any(ip), all[i].shape);
+		for (unsigned k = 0; k < all[i].len; k++) {
+			ip[(int)k - (int)all[i].before] ^= 1;
+			assert_int_equal(place_any(ip), -1);
+			ip[(int)k - (int)all[i].before] ^= 1;
+		}
+	}
+}
+
+static void finds_the_clock(void **state)
+{
+	uint64_t base = getauxval(AT_SYSINFO_EHDR), at;
+	struct timespec before, now;
+
+	at = vdso_find(base, "__vdso_clock_gettime");
+	if (!base) {
+		assert_int_equal(at, 0);
+		return;
+	}
+	assert_int_not_equal(at, 0);
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	assert_int_equal(((int (*)(int, struct timespec *))at)(CLOCK_MONOTONIC, &now), 0);
+	assert_true(now.tv_sec >= before.tv_sec);
+	assert_int_equal(vdso_find(base, "__vdso_no_such_thing"), 0);
+	assert_int_equal(vdso_find(0, "__vdso_clock_gettime"), 0);
 }
 
 /* What is left of the site and what is put over it are one instruction, and its end is a syscall.
@@ -184,6 +236,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(knows_its_sites),
 		cmocka_unit_test(knows_short_sites),
+		cmocka_unit_test(knows_code_that_makes_any_call),
+		cmocka_unit_test(finds_the_clock),
 		cmocka_unit_test(a_jump_ends_in_a_syscall),
 		cmocka_unit_test(makes_answers),
 		cmocka_unit_test(only_harmless_calls),

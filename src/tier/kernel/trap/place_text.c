@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/shim/blob.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/later.h"
@@ -105,10 +106,52 @@ bool place_short(const uint8_t b[SHORT_BYTES], struct place_short *ret)
 	return false;
 }
 
+/* Code that makes any call: @before bytes up to the end of its syscall, of which @over are jumped
+ * over, and what must stand behind. */
+static const struct {
+	uint8_t before, over, len;
+	uint8_t code[ANY_BYTES + 1];
+} any_shapes[ANY_SHAPES] = {
+	/* mov %r9,%r8; mov 8(%rsp),%r9 */
+	[ANY_GLIBC] = { 10, 5, 10, { 0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 8, 0x0f, 5 } },
+	/* mov %rdi,%rax; mov %r8,%r10; mov %rsi,%rdi; mov %r9,%r8; mov %rdx,%rsi;
+	 * mov 8(%rsp),%r9; mov %rcx,%rdx */
+	[ANY_MUSL_CP] = { 25, 8, 26,
+		{ 0x48, 0x89, 0xf8, 0x4d, 0x89, 0xc2, 0x48, 0x89, 0xf7, 0x4d, 0x89, 0xc8, 0x48,
+			0x89, 0xd6, 0x4c, 0x8b, 0x4c, 0x24, 8, 0x48, 0x89, 0xca, 0x0f, 5, 0xc3 } },
+	/* mov 8(%rdx),%rdi; movl $8,(%rsp); mov 16(%rdx),%rsi; mov 24(%rdx),%rdx */
+	[ANY_MUSL] = { 21, 8, 21,
+		{ 0x48, 0x8b, 0x7a, 8, 0xc7, 4, 0x24, 8, 0, 0, 0, 0x48, 0x8b, 0x72, 0x10, 0x48,
+			0x8b, 0x52, 0x18, 0x0f, 5 } },
+};
+
+int place_any(const uint8_t *ip)
+{
+	for (int i = 0; i < ANY_SHAPES; i++)
+		if (memcmp(ip - any_shapes[i].before, any_shapes[i].code, any_shapes[i].len) == 0)
+			return i;
+	return -1;
+}
+
+static unsigned lay_any(unsigned i, const uint8_t *ip, int *ret_from, uint8_t ret[SHORT_BYTES])
+{
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x00 };
+	int shape = place_any(ip);
+	unsigned over;
+
+	if (shape < 0)
+		return 0;
+	over = any_shapes[shape].over;
+	*ret_from = -(int)over - 2;
+	memcpy(ret, nop, sizeof(nop));
+	place_jump(i, ret + over - 5);
+	return over;
+}
+
 /*
  * What is written over the site whose syscall ends at @ip, which has SHORT_AT + 4 bytes before it
- * and the rest of SHORT_BYTES behind it where @nr is 0. How many bytes, from @ret_from on, counted
- * from @ip; 0: it is no site.
+ * and the rest of SHORT_BYTES behind it where @nr is 0, ANY_BYTES and one where it is SITE_ANY. How
+ * many bytes, from @ret_from on, counted from @ip; 0: it is no site.
  */
 static unsigned lay_jump(
 	unsigned i, uint32_t nr, const uint8_t *ip, int *ret_from, uint8_t ret[SHORT_BYTES])
@@ -118,6 +161,8 @@ static unsigned lay_jump(
 	struct place_short s;
 	unsigned from, to;
 
+	if (nr == SITE_ANY)
+		return lay_any(i, ip, ret_from, ret);
 	if (nr) {
 		if (!place_is_site(ip - SITE_BYTES, nr))
 			return 0;
@@ -278,6 +323,40 @@ static bool write_page(struct task *t, uint64_t base, const uint8_t *was, const 
 	return host_poke(t, base + from, page + from, to - from);
 }
 
+/* The site that makes call @nr, or any. */
+static bool change_asked(struct place *p, unsigned i, uint64_t base, uint8_t page[PAGE],
+	uint32_t behind, uint32_t nr, struct place_site *ret)
+{
+	bool has_room =
+		nr ? behind >= SITE_BYTES : behind >= SHORT_AT + 4 && behind <= PAGE - SHORT_BYTES;
+
+	if (has_room && change_one(p, i, base, page, behind, nr, ret))
+		return true;
+	return behind >= ANY_BYTES && behind < PAGE &&
+	       change_one(p, i, base, page, behind, SITE_ANY, ret);
+}
+
+/* What the jump of site @i, which makes any call, looks for; @shape: its code. */
+static bool put_any(struct task *t, unsigned i, int shape, const struct place_site *site)
+{
+	uint64_t stub = ((const struct shim_head *)shim_blob)->any[shape];
+	struct place *p = t->mm->place;
+
+	if (p->any >> shape & 1) /* there is room for one */
+		return false;
+	p->any |= (uint8_t)(1u << shape);
+	return t->mm->ops->write(t->mm, PLACE_ANY_AT + (unsigned)shape * sizeof(*site), site,
+		       sizeof(*site)) == sizeof(*site) &&
+	       t->mm->ops->write(t->mm, PLACE_BASE + i * sizeof(stub), &stub, sizeof(stub)) ==
+		       sizeof(stub);
+}
+
+static bool put_site(struct task *t, unsigned i, const struct place_site *site)
+{
+	return t->mm->ops->write(t->mm, PLACE_SITES_AT + i * sizeof(*site), site, sizeof(*site)) ==
+	       sizeof(*site);
+}
+
 bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 {
 	uint64_t base = (ip - 1) & ~(uint64_t)(PAGE - 1);
@@ -287,15 +366,14 @@ bool place_change(struct task *t, unsigned i, uint64_t ip, uint32_t nr)
 	struct place_site site;
 	unsigned count = p->count;
 
-	if (behind < (nr ? SITE_BYTES : SHORT_AT + 4) || (!nr && behind > PAGE - SHORT_BYTES) ||
-		guest_read(t, was, GVA(base), sizeof(was)) < 0)
+	if (behind < SITE_BYTES || guest_read(t, was, GVA(base), sizeof(was)) < 0)
 		return false;
 	memcpy(page, was, sizeof(page));
 	/* First all that the jumps will look for, then the jumps. */
-	if (change_one(p, i, base, page, behind, nr, &site) &&
+	if (change_asked(p, i, base, page, behind, nr, &site) &&
 		is_plain_text(t->k, t->mm->host_pid, ip - SITE_BYTES) &&
-		t->mm->ops->write(t->mm, PLACE_SITES_AT + i * sizeof(site), &site, sizeof(site)) ==
-			sizeof(site) &&
+		(p->sites[i].nr == SITE_ANY ? put_any(t, i, place_any(was + behind), &site)
+					    : put_site(t, i, &site)) &&
 		(t->k->fast > FAST_LEND || change_others(t, base, page)) &&
 		write_page(t, base, was, page))
 		return true;

@@ -25,6 +25,7 @@
 #include "tier/kernel/vfs/vfs.h"
 
 enum { MAJOR_TTY = 5, MINOR_TTY = 0, MINOR_CONSOLE = 1, MINOR_PTMX = 2, MAJOR_PTS = 136 };
+enum { TTY_GROUP = 5 }; /* "tty": as devpts is mounted everywhere */
 
 struct tty_state *tty_state(struct kernel *k)
 {
@@ -104,7 +105,7 @@ static struct tty *tty_create(struct kernel *k, struct task *task)
 	t->next = st->all;
 	st->all = t;
 	st->count++;
-	if (pts_add(k, n, task->cred->fsuid, task->cred->fsgid, 0620) < 0) {
+	if (pts_add(k, n, task->cred->fsuid, TTY_GROUP, 0620) < 0) {
 		t->masters = 0;
 		tty_unref(t);
 		return NULL;

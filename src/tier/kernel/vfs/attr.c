@@ -129,7 +129,8 @@ int vfs_chmod(struct task *t, struct path p, uint32_t mode)
 	if (!inode_owner(t, i) || changeable(i) < 0)
 		return -EPERM;
 	/* Who is not in the group cannot lend it. */
-	if ((mode & S_ISGID) && !task_in_group(t, i->gid) && !task_capable(t, CAP_FSETID))
+	if ((mode & S_ISGID) && !task_in_group(t, i->gid) &&
+		!task_capable_ids(t, i->uid, i->gid, CAP_FSETID))
 		a.mode &= ~(uint32_t)S_ISGID;
 	return set_attr(t, i, p.dentry, &a);
 }
@@ -144,13 +145,13 @@ int vfs_chown(struct task *t, struct path p, uint32_t uid, uint32_t gid)
 	if (r < 0)
 		return r;
 	if (uid != (uint32_t)-1) {
-		if (!(mine && uid == i->uid) && !task_capable(t, CAP_CHOWN))
+		if (!(mine && uid == i->uid) && !task_capable_ids(t, i->uid, i->gid, CAP_CHOWN))
 			return -EPERM;
 		a.valid |= ATTR_UID;
 	}
 	if (gid != (uint32_t)-1) {
 		if (!(mine && (task_in_group(t, gid) || gid == i->gid)) &&
-			!task_capable(t, CAP_CHOWN))
+			!task_capable_ids(t, i->uid, i->gid, CAP_CHOWN))
 			return -EPERM;
 		a.valid |= ATTR_GID;
 	}
@@ -198,7 +199,8 @@ void inode_drop_setid(struct task *t, struct inode *i)
 {
 	struct iattr a = { .valid = ATTR_MODE, .mode = i->mode & 07777 & ~(uint32_t)S_ISUID };
 
-	if (!(i->mode & (S_ISUID | S_ISGID)) || !S_ISREG(i->mode) || task_capable(t, CAP_FSETID))
+	if (!(i->mode & (S_ISUID | S_ISGID)) || !S_ISREG(i->mode) ||
+		task_capable_ids(t, i->uid, i->gid, CAP_FSETID))
 		return;
 	if (i->mode & S_IXGRP)
 		a.mode &= ~(uint32_t)S_ISGID;

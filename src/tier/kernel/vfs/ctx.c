@@ -7,6 +7,8 @@
  */
 #include <stdlib.h>
 
+#include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/vfs/vfs.h"
 
 struct fs_ctx *fs_ctx_copy(struct fs_ctx *from)
@@ -35,4 +37,11 @@ void fs_ctx_unref(struct fs_ctx *fs)
 	path_unref(fs->root);
 	path_unref(fs->cwd);
 	free(fs);
+}
+
+bool vfs_at_top(const struct task *t)
+{
+	const struct mount *top = mnt_root(t);
+
+	return t->fs->root.mnt == top && t->fs->root.dentry == top->root;
 }

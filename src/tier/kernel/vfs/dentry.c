@@ -15,6 +15,7 @@
 
 #include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/limits.h"
@@ -387,6 +388,8 @@ void super_unref(struct super *sb)
 	dentry_shrink(sb->k->vfs, 0);
 	if (sb->ops->clean)
 		sb->ops->clean(sb);
+	ns_unref(sb->owner ? &sb->owner->ns : NULL);
+	sb->owner = NULL;
 	sb->over = true;
 	super_lost_inode(sb);
 }
@@ -511,6 +514,8 @@ void mount_attach(struct mount *m, const struct path *at)
 	m->parent = at->mnt;
 	m->point = dentry_ref(at->dentry);
 	m->point->flags |= DENTRY_MOUNTED;
+	if ((m->point->sb->flags & SB_NO_CACHE) && m->point->parent)
+		m->point->sb->flags |= SB_MOUNTED_ON;
 	/* The newest hides those before it: to the end of the list. */
 	while (*from != m)
 		from = &(*from)->next;
@@ -547,14 +552,24 @@ struct mount *mount_create(struct kernel *k, struct super *sb, const struct path
 	return m;
 }
 
+/* Names that are not remembered are the same when they say so: in the same folder, of the same
+ * file. */
+static bool is_point(const struct dentry *point, const struct dentry *d)
+{
+	if (point == d || !(d->sb->flags & SB_MOUNTED_ON))
+		return point == d;
+	return d->inode && point->inode == d->inode && point->parent && d->parent &&
+	       point->parent->inode == d->parent->inode && strcmp(point->name, d->name) == 0;
+}
+
 struct mount *mount_at(const struct mount *m, const struct dentry *d)
 {
 	struct mount *found = NULL;
 
-	if (!(d->flags & DENTRY_MOUNTED))
+	if (!(d->flags & DENTRY_MOUNTED) && !(d->sb->flags & SB_MOUNTED_ON))
 		return NULL;
 	for (struct mount *at = d->sb->k->vfs->mounts; at; at = at->next)
-		if (at->parent == m && at->point == d)
+		if (at->parent == m && is_point(at->point, d))
 			found = at; /* the newest hides those below */
 	return found;
 }

@@ -17,6 +17,7 @@
  * not a memory of one: what was made in a tree file system has no other place than its dentry.
  */
 struct kstatfs;
+struct user_ns;
 
 enum {
 	DENTRY_HASHED = 1,  /* found by dentry_find() */
@@ -43,7 +44,13 @@ struct dentry {
 	char *name; /* NUL-terminated; changed by rename only */
 };
 
-enum { SB_NO_CACHE = 1, SB_READ_ONLY = 2, SB_NO_XATTR = 4 };
+enum {
+	SB_NO_CACHE = 1, /* names are looked up anew each time */
+	SB_READ_ONLY = 2,
+	SB_NO_XATTR = 4,
+	SB_PLAIN = 8,       /* its names are shown as they are: nowhere in the tree */
+	SB_MOUNTED_ON = 16, /* has no names to remember, and something lies on one of them */
+};
 
 struct super_ops {
 	const char *name; /* "tmpfs", "overlay", "proc", ...: as /proc/mounts shows it */
@@ -70,6 +77,7 @@ struct super {
 	uint64_t last_ino;
 	void *priv;
 	struct fan_mark *marks; /* io/fanotify.c */
+	struct user_ns *owner;  /* reference: who may change it as a whole; NULL: the first */
 	struct super *next;
 };
 
@@ -83,6 +91,8 @@ enum {
 	MOUNT_NO_ATIME = 1024,
 	MOUNT_NO_DIRATIME = 2048,
 	MOUNT_STRICT_ATIME = 1 << 24,
+	MOUNT_LOCK_TIMES = 1 << 25, /* in mount.locked: how times are kept stays */
+	MOUNT_LOCKABLE = MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEV | MOUNT_NO_EXEC,
 };
 
 /*
@@ -94,6 +104,8 @@ struct mount {
 	uint32_t id, flags; /* MOUNT_* */
 	uint32_t locked; /* flags that no guest takes away: what the host gave read-only stays so */
 	bool kept;       /* made at the start: no guest takes it out of the tree */
+	bool top;        /* the root of a namespace: ns/mnt.h */
+	bool fixed;      /* hides something from whoever is in its namespace: it stays */
 	bool expiring;   /* umount2(MNT_EXPIRE) came once, and nobody since */
 	unsigned writers; /* files that are open for writing */
 	struct super *sb;
@@ -131,6 +143,7 @@ struct vfs_state {
 	struct super *memfds; /* fs/memfd.c; NULL until used */
 	struct loop *loops;   /* fs/loop.c; NULL until used */
 	struct mount *anon;   /* for files without a name: see anon_path() */
+	struct mount *nsfs;   /* ns/nsfs.c */
 	struct dentry *pts;   /* the directory /dev/pts, borrowed */
 	uint32_t lock_count;
 };

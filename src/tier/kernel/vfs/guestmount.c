@@ -7,6 +7,7 @@
  *        copy (mount.locked), and what was mounted at the start stays in its place (mount.kept).
  */
 #include <errno.h>
+#include <linux/capability.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -18,6 +19,7 @@
 #include "tier/kernel/fs/sysfs.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/guestmount.h"
 
 enum { MODE_OWN = 010000 };
@@ -69,17 +71,20 @@ static struct super *share_mqueue(struct kernel *k, const struct mount_options *
 	return own_of(k, &tree_mqueue);
 }
 
+/* In a user namespace: who owns that namespace may mount it. */
 static const struct fs_type {
 	const char *name;
 	struct super *(*make)(struct kernel *k, const struct mount_options *o);
+	enum ns_kind kind;
+	bool first_only;
 } types[] = {
-	{ "tmpfs", make_tmpfs },
-	{ "ramfs", make_tmpfs },
-	{ "proc", make_proc },
-	{ "sysfs", share_sysfs },
-	{ "devtmpfs", share_devtmpfs },
-	{ "devpts", share_devpts },
-	{ "mqueue", share_mqueue },
+	{ "tmpfs", make_tmpfs, NS_USER, false },
+	{ "ramfs", make_tmpfs, NS_USER, false },
+	{ "proc", make_proc, NS_PID, false },
+	{ "sysfs", share_sysfs, NS_NET, false },
+	{ "devtmpfs", share_devtmpfs, NS_USER, true },
+	{ "devpts", share_devpts, NS_USER, false },
+	{ "mqueue", share_mqueue, NS_IPC, false },
 };
 
 static const struct fs_type *find_type(const char *name)
@@ -100,6 +105,17 @@ int guest_fs_check(const char *type)
 	return find_type(type) ? 0 : -ENODEV;
 }
 
+int guest_fs_may(const struct task *t, const char *type)
+{
+	const struct fs_type *f = find_type(type);
+	struct ns *n = f ? ns_of(t, f->kind) : NULL;
+	struct user_ns *u = n && n->kind == NS_USER ? user_ns_of(n) : n ? n->owner : NULL;
+
+	if (!f)
+		return -ENODEV;
+	return task_capable_in(t, f->first_only ? NULL : u, CAP_SYS_ADMIN) ? 0 : -EPERM;
+}
+
 int guest_fs_create(
 	struct kernel *k, const char *type, const struct mount_options *o, struct super **ret)
 {
@@ -110,6 +126,8 @@ int guest_fs_create(
 	*ret = t->make(k, o);
 	if (!*ret)
 		return -ENOMEM;
+	if (o->user && (*ret)->refs == 1) /* a new one */
+		(*ret)->owner = user_ns_of(ns_ref(&o->user->ns));
 	if (o->read_only && t->make == make_tmpfs)
 		(*ret)->flags |= SB_READ_ONLY;
 	return 0;
@@ -137,6 +155,20 @@ static int number(const char *s, int base, uint32_t *ret)
 	if (errno || *end || v > UINT32_MAX)
 		return -EINVAL;
 	*ret = (uint32_t)v;
+	return 0;
+}
+
+static int id_option(
+	const struct mount_options *o, enum id_kind kind, const char *value, uint32_t *ret)
+{
+	uint32_t id;
+	int r = number(value, 10, &id);
+
+	if (r == 0)
+		id = id_taken(o->user, kind, id);
+	if (r < 0 || id == ID_NONE)
+		return -EINVAL;
+	*ret = id;
 	return 0;
 }
 
@@ -196,9 +228,9 @@ int mount_option(const char *type, struct mount_options *o, const char *key, con
 	if (str_eq(key, "mode"))
 		return number(value, 8, &o->mode);
 	if (str_eq(key, "uid"))
-		return number(value, 10, &o->uid);
+		return id_option(o, ID_UID, value, &o->uid);
 	if (str_eq(key, "gid"))
-		return number(value, 10, &o->gid);
+		return id_option(o, ID_GID, value, &o->gid);
 	if (!str_eq(type, "tmpfs") &&
 		(str_eq(key, "size") || str_eq(key, "nr_inodes") || str_eq(key, "nr_blocks")))
 		return -EINVAL;
@@ -278,32 +310,73 @@ static struct mount *copy_one(struct mount *from, struct dentry *root)
 	return m;
 }
 
+static struct mount *copy_for(struct vfs_state *v, const struct mount *of)
+{
+	struct mount *m = v->mounts;
+
+	while (m && m->copy_of != of)
+		m = m->next;
+	return m;
+}
+
+/* One whose parent has a copy and that has none itself, and that copy. A mount may stand on a newer
+ * one: the list is not in their order. */
+static struct mount *next_to_copy(
+	const struct mount *from, const struct dentry *root, struct mount *to, struct mount **ret)
+{
+	struct vfs_state *v = from->sb->k->vfs;
+
+	for (struct mount *c = v->mounts; c; c = c->next) {
+		if (!c->parent || c->copy_of || mount_is_below(c, to) || copy_for(v, c) ||
+			nsfs_is_mnt(c->root->inode))
+			continue;
+		*ret = c->parent == from && dentry_is_below(c->point, root)
+			       ? to
+			       : copy_for(v, c->parent);
+		if (*ret)
+			return c;
+	}
+	return NULL;
+}
+
 /* The children of @from that are below @root, onto @to; and theirs. */
 static int copy_below(struct mount *from, struct dentry *root, struct mount *to)
 {
-	struct vfs_state *v = from->sb->k->vfs;
-	uint32_t last = v->last_mount_id;
+	struct mount *parent, *made, *c;
 
-	/* Copies come to the end of the list and have higher numbers: they are not copied again. */
-	for (struct mount *c = v->mounts; c; c = c->next) {
-		struct mount *parent = NULL, *made;
-
-		if (c->id > last || !c->parent)
-			continue;
-		if (c->parent == from && dentry_is_below(c->point, root))
-			parent = to;
-		for (struct mount *o = v->mounts; !parent && o; o = o->next)
-			if (o->id > last && o->copy_of == c->parent)
-				parent = o;
-		if (!parent)
-			continue;
+	while ((c = next_to_copy(from, root, to, &parent))) {
 		made = copy_one(c, c->root);
 		if (!made)
 			return -ENOSPC;
+		made->fixed = c->fixed;
 		made->copy_of = c;
 		mount_attach(made, &(struct path){ parent, c->point });
 		mount_unref(made);
 	}
+	return 0;
+}
+
+void guest_copied(struct vfs_state *v)
+{
+	for (struct mount *o = v->mounts; o; o = o->next)
+		o->copy_of = NULL;
+}
+
+int guest_copy_tree(struct mount *root, struct mount **ret)
+{
+	struct mount *m = copy_one(root, root->root);
+	int r;
+
+	if (!m)
+		return -ENOSPC;
+	m->copy_of = root;
+	r = copy_below(root, root->root, m);
+	if (r < 0) {
+		guest_copied(root->sb->k->vfs);
+		mount_unref(m);
+		return r;
+	}
+	*ret = m;
 	return 0;
 }
 
@@ -320,14 +393,22 @@ int guest_clone(struct path from, bool all, struct mount **ret)
 		return -ENOSPC;
 	if (all)
 		r = copy_below(from.mnt, from.dentry, m);
-	for (struct mount *o = v->mounts; o; o = o->next)
-		o->copy_of = NULL;
+	guest_copied(v);
 	if (r < 0) {
 		mount_unref(m);
 		return r;
 	}
 	*ret = m;
 	return 0;
+}
+
+/* Is there something below that its namespace may not look under? */
+static bool hides_below(struct path p)
+{
+	for (struct mount *c = p.mnt->sb->k->vfs->mounts; c; c = c->next)
+		if (c->parent == p.mnt && c->fixed && dentry_is_below(c->point, p.dentry))
+			return true;
+	return false;
 }
 
 int guest_bind(struct path from, struct path at, bool all)
@@ -337,6 +418,8 @@ int guest_bind(struct path from, struct path at, bool all)
 
 	if (is_dir(from) != is_dir(at))
 		return -ENOTDIR;
+	if (!all && hides_below(from))
+		return -EINVAL;
 	r = guest_clone(from, all, &m);
 	if (r == 0) {
 		r = guest_attach(m, at);
@@ -360,7 +443,7 @@ int guest_move(struct path from, struct path at)
 {
 	struct mount *m = from.mnt;
 
-	if (from.dentry != m->root || !m->parent || m->kept)
+	if (from.dentry != m->root || !m->parent || m->kept || m->fixed)
 		return -EINVAL;
 	if (is_dir(from) != is_dir(at))
 		return -EINVAL;
@@ -375,8 +458,8 @@ int guest_move_beneath(struct path from, struct path at)
 	struct dentry *was = m->point, *point = top->point;
 	int r;
 
-	if (from.dentry != m->root || m->kept || at.dentry != top->root || !top->parent ||
-		top->kept)
+	if (from.dentry != m->root || m->kept || m->fixed || at.dentry != top->root ||
+		!top->parent || top->kept)
 		return -EINVAL;
 	if (is_dir(from) != is_dir(at) || mount_is_below(top, m))
 		return -EINVAL;
@@ -401,7 +484,11 @@ static unsigned writers_of(const struct super *sb)
 
 int guest_change(struct mount *m, unsigned flags)
 {
-	if (m->locked & ~flags & (MOUNT_READ_ONLY | MOUNT_NO_SUID | MOUNT_NO_DEV | MOUNT_NO_EXEC))
+	const unsigned times = MOUNT_NO_ATIME | MOUNT_NO_DIRATIME | MOUNT_STRICT_ATIME;
+
+	if (m->locked & ~flags & MOUNT_LOCKABLE)
+		return -EPERM;
+	if ((m->locked & MOUNT_LOCK_TIMES) && ((flags ^ m->flags) & times))
 		return -EPERM;
 	if ((flags & ~m->flags & MOUNT_READ_ONLY) && m->writers)
 		return -EBUSY;
@@ -441,7 +528,7 @@ int guest_umount(struct task *t, struct path at, unsigned flags)
 	struct mount *m = at.mnt;
 	bool busy;
 
-	if (at.dentry != m->root || !m->parent || m->kept)
+	if (at.dentry != m->root || !m->parent || m->kept || m->fixed)
 		return -EINVAL;
 	if (t->fs->root.mnt == m && t->fs->root.dentry == m->root)
 		return -EINVAL;

@@ -13,6 +13,7 @@ struct mount_options {
 	uint32_t uid, gid;
 	uint64_t size; /* bytes; 0: no limit of its own */
 	bool read_only;
+	struct user_ns *user; /* borrowed: whose ids these are, and who owns it */
 };
 void mount_options_init(struct mount_options *o);
 /* One "key" or "key=value" (@value NULL: none). -EINVAL: not known. */
@@ -25,6 +26,8 @@ int mount_option_text(const char *type, struct mount_options *o, char *text); /*
 /* The @n-th type that can be mounted, or NULL: there are fewer. */
 const char *guest_fs_name(unsigned n);
 int guest_fs_check(const char *type);
+/* May @t mount that type? -EPERM. */
+int guest_fs_may(const struct task *t, const char *type);
 /* A new one, or the kernel's own of that type, with a reference. */
 int guest_fs_create(
 	struct kernel *k, const char *type, const struct mount_options *o, struct super **ret);
@@ -38,6 +41,9 @@ int guest_attach(struct mount *m, struct path at);
 /* A copy of the mount that @from is in, from @from down; @all: with the mounts below. Nowhere yet.
  */
 int guest_clone(struct path from, bool all, struct mount **ret);
+/* All mounts of a tree; each copy knows what it is one of until guest_copied(). */
+int guest_copy_tree(struct mount *root, struct mount **ret);
+void guest_copied(struct vfs_state *v);
 int guest_bind(struct path from, struct path at, bool all);
 int guest_move(struct path from, struct path at);
 /* @from's mount goes below the one that @at is the root of. */

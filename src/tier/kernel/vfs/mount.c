@@ -23,6 +23,7 @@
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/vfs/ops.h"
 
 static const struct super_ops anon_super = { .name = "anon_inodefs" };
@@ -79,6 +80,12 @@ static int mount_on(struct builder *b, struct super *sb, const char *path, unsig
 	if (r < 0) {
 		super_unref(sb);
 		return r;
+	}
+	/* A folder on a folder, a file on a file. */
+	if (S_ISDIR(sb->root->inode->mode) != S_ISDIR(at.dentry->inode->mode)) {
+		path_unref(at);
+		super_unref(sb);
+		return -EINVAL;
 	}
 	m = mount_create(b->task.k, sb, &at, flags, source);
 	path_unref(at);
@@ -235,8 +242,11 @@ static int build(struct kernel *k, struct vfs_setup *setup, struct err *e)
 	k->root_mount = mount_create(k, root, NULL, 0, "ward");
 	if (!k->root_mount)
 		return err_set(e, ENOMEM, "the sandbox's root mount");
+	k->root_mount->top = true;
 	builder_init(&b, k);
 	r = mount_anon(k);
+	if (r == 0)
+		r = nsfs_init(k);
 	if (r == 0)
 		r = mount_kernel(&b);
 	if (r < 0)
@@ -244,7 +254,8 @@ static int build(struct kernel *k, struct vfs_setup *setup, struct err *e)
 	for (unsigned i = 0; i < setup->bind_count; i++) {
 		r = mount_bind(&b, &setup->binds[i], setup->id_base);
 		if (r < 0)
-			return err_set(e, -r, "mounting %s", setup->binds[i].dst);
+			return err_set(e, -r, "--mount %s:%s: attaching it", setup->binds[i].src,
+				setup->binds[i].dst);
 	}
 	return 0;
 }
@@ -278,7 +289,9 @@ void vfs_done(struct kernel *k)
 	wait_flush(&v->mount_wait);
 	loops_done(k);
 	knobs_done(k);
+	mnt_done(k);
 	guest_mounts_done(v);
+	nsfs_done(k);
 	super_unref(v->memfds);
 	if (v->anon) {
 		dentry_unref(v->anon->root);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/str.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -450,6 +451,11 @@ ssize_t path_show(struct path p, struct path root, char *buf, size_t cap)
 
 	if (cap < sizeof(gone) + sizeof(far) + 2)
 		return -ENAMETOOLONG;
+	if ((p.dentry->sb->flags & SB_PLAIN) && p.dentry != p.mnt->root) {
+		int r = str_copy(buf, cap, p.dentry->name);
+
+		return r < 0 ? r : (ssize_t)p.dentry->len;
+	}
 	at = show_backwards(p, root, buf, buf + cap - 1 - tail, &outside);
 	if (!at)
 		return -ENAMETOOLONG;

@@ -28,13 +28,14 @@ int inode_permission(struct task *t, struct inode *i, int want)
 	if (((unsigned)want & ~bits & 7) == 0)
 		return 0;
 	if (S_ISDIR(mode)) {
-		if (!(want & W_OK) && task_capable(t, CAP_DAC_READ_SEARCH))
+		if (!(want & W_OK) && task_capable_ids(t, i->uid, i->gid, CAP_DAC_READ_SEARCH))
 			return 0;
-		return task_capable(t, CAP_DAC_OVERRIDE) ? 0 : -EACCES;
+		return task_capable_ids(t, i->uid, i->gid, CAP_DAC_OVERRIDE) ? 0 : -EACCES;
 	}
-	if (want == R_OK && task_capable(t, CAP_DAC_READ_SEARCH))
+	if (want == R_OK && task_capable_ids(t, i->uid, i->gid, CAP_DAC_READ_SEARCH))
 		return 0;
-	if ((!(want & X_OK) || (mode & 0111)) && task_capable(t, CAP_DAC_OVERRIDE))
+	if ((!(want & X_OK) || (mode & 0111)) &&
+		task_capable_ids(t, i->uid, i->gid, CAP_DAC_OVERRIDE))
 		return 0;
 	return -EACCES;
 }
@@ -48,14 +49,14 @@ int mount_writable(struct path p)
 
 bool inode_owner(struct task *t, const struct inode *i)
 {
-	return t->cred->fsuid == i->uid || task_capable(t, CAP_FOWNER);
+	return t->cred->fsuid == i->uid || task_capable_ids(t, i->uid, i->gid, CAP_FOWNER);
 }
 
 /* A name in a sticky directory belongs to the file's owner and the directory's. */
 static bool sticky_forbids(struct task *t, const struct inode *dir, const struct inode *i)
 {
 	return (dir->mode & S_ISVTX) && t->cred->fsuid != i->uid && t->cred->fsuid != dir->uid &&
-	       !task_capable(t, CAP_FOWNER);
+	       !task_capable_ids(t, i->uid, i->gid, CAP_FOWNER);
 }
 
 uint32_t mode_for(struct task *t, const struct inode *dir, uint32_t mode)
@@ -63,7 +64,7 @@ uint32_t mode_for(struct task *t, const struct inode *dir, uint32_t mode)
 	/* Not a group to give away: with the bits as they were asked for, before the umask. */
 	if ((dir->mode & S_ISGID) && !S_ISDIR(mode) &&
 		(mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
-		!task_in_group(t, dir->gid) && !task_capable(t, CAP_FSETID))
+		!task_in_group(t, dir->gid) && !task_capable_ids(t, dir->uid, dir->gid, CAP_FSETID))
 		mode &= ~(uint32_t)S_ISGID;
 	return mode & ~t->fs->umask;
 }

@@ -71,6 +71,7 @@ struct vfs_setup {
 	unsigned layer_count;
 	struct vfs_bind {
 		int fd;          /* host directory, or a readable file; taken */
+		const char *src; /* what to call it when it fails */
 		const char *dst; /* absolute guest path */
 		bool read_only, overlay;
 		bool ids;        /* writable: files can be given to other ids of the guest's */
@@ -81,6 +82,8 @@ struct vfs_setup {
 };
 int vfs_init(struct kernel *k, struct vfs_setup *setup, struct err *e);
 void vfs_done(struct kernel *k);
+/* Is @t's root that of its whole tree? */
+bool vfs_at_top(const struct task *t);
 /* For the first task: root and cwd "/". */
 struct fs_ctx *vfs_first_ctx(struct kernel *k);
 

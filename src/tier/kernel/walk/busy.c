@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -396,6 +397,28 @@ static void some_processes(void)
 	must(fake_call(thread, SYS_poll, pf, 1, 3600 * 1000) == SYS_BLOCK);
 }
 
+/* One that has left: its own names, ids, keys; a file of a namespace that nobody is in. */
+static void some_namespaces(void)
+{
+	struct task *apart = fake_fork(me);
+	uint64_t path = text("/proc/self/uid_map"), uts = text("/proc/self/ns/uts");
+	long fd;
+
+	made->apart_pid = apart->proc->pid;
+	must(fake_call(apart, SYS_unshare, CLONE_NEWUTS) == 0);
+	must(fake_call(apart, SYS_open, uts, O_RDONLY) >= 0);
+	must(fake_call(apart, SYS_unshare, CLONE_NEWUSER | CLONE_NEWUTS | CLONE_NEWIPC) == 0);
+	fd = fake_call(apart, SYS_open, path, O_WRONLY);
+	must(fd >= 0);
+	put("7 0 1", 5);
+	must(fake_call(apart, SYS_write, (uint64_t)fd, mem.v, 5) == 5);
+	must(fake_call(apart, SYS_getuid) == 7);
+	must(fake_call(apart, SYS_sethostname, text("apart"), 5) == 0);
+	must(fake_call(apart, SYS_shmget, 0x5150, 4096, IPC_CREAT | 0600) >= 0);
+	must(fake_call(apart, SYS_unshare, CLONE_NEWNS | CLONE_NEWCGROUP) == 0);
+	must(fake_call(apart, SYS_mount, text("x"), text("/tmp"), text("tmpfs"), 0, 0) == 0);
+}
+
 void busy_make(struct busy *all, struct fake *fake)
 {
 	made = all;
@@ -416,5 +439,6 @@ void busy_make(struct busy *all, struct fake *fake)
 	some_watches();
 	a_loop_device();
 	some_processes();
+	some_namespaces();
 	OK(sethostname, text("walked"), 6);
 }

@@ -15,6 +15,8 @@
 #include "tier/kernel/fs/memfd.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/guestmount.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -50,6 +52,7 @@ static void super_walk(struct kernel *k, struct super *sb, struct walk *w)
 	char *type = sb ? strdup(sb->ops->name) : NULL;
 	uint32_t flags = sb ? sb->flags & SB_READ_ONLY : 0;
 	uint64_t dev = sb ? sb->dev : 0;
+	struct ns *owner = sb && sb->owner ? &sb->owner->ns : NULL;
 	struct mount_options o;
 	int r = 0;
 
@@ -59,6 +62,8 @@ static void super_walk(struct kernel *k, struct super *sb, struct walk *w)
 	walk_u32(w, "flags", &flags);
 	walk_u64(w, "limit", &o.size);
 	walk_u64(w, "dev", &dev);
+	ns_ref_walk(w, "owner", NS_USER, &owner);
+	o.user = owner ? user_ns_of(owner) : NULL;
 	if (w->mode == WALK_LOAD && !w->err) {
 		r = type ? guest_fs_create(k, type, &o, &sb) : -EBADMSG;
 		if (r < 0) {
@@ -73,6 +78,8 @@ static void super_walk(struct kernel *k, struct super *sb, struct walk *w)
 				walk_fail(w, -EBADMSG); /* the kernel's own has its number */
 		}
 	}
+	if (w->mode == WALK_LOAD)
+		ns_unref(owner); /* the file system has its own */
 	free(type);
 }
 
@@ -87,6 +94,7 @@ static void supers_walk(struct kernel *k, struct walk *w)
 		if (m->kept)
 			walk_number(w, WALK_SUPER, m->sb);
 	walk_number(w, WALK_SUPER, v->anon->sb);
+	walk_number(w, WALK_SUPER, v->nsfs->sb);
 	walk_bool(w, "memfds", &memfds);
 	if (memfds && !w->err) {
 		if (memfd_super(k))
@@ -393,7 +401,7 @@ static void mount_load(struct kernel *k, struct mount *r, struct walk *w)
 
 	if (w->err || !r->source || r->root->sb != r->sb || !r->parent != !r->point ||
 		(r->parent && r->point->sb != r->parent->sb) || r->sb == k->vfs->anon->sb ||
-		r->sb == k->vfs->memfds || r->parent == k->vfs->anon) {
+		r->sb == k->vfs->memfds || r->parent == k->vfs->anon || r->parent == k->vfs->nsfs) {
 		walk_fail(w, -EBADMSG);
 		return;
 	}
@@ -410,6 +418,7 @@ static void mount_load(struct kernel *k, struct mount *r, struct walk *w)
 	m->id = r->id;
 	m->locked = r->locked | (of ? of->locked : 0);
 	m->expiring = r->expiring;
+	m->fixed = r->fixed;
 	if (r->parent)
 		walk_fail(w, guest_attach(m, (struct path){ r->parent, r->point }));
 }
@@ -426,6 +435,7 @@ static void mount_walk(struct kernel *k, struct mount *m, struct walk *w)
 	walk_u32(w, "flags", &r.flags);
 	walk_u32(w, "locked", &r.locked);
 	walk_bool(w, "expiring", &r.expiring);
+	walk_bool(w, "fixed", &r.fixed);
 	walk_str(w, "source", &r.source);
 	if (w->mode == WALK_LOAD) {
 		mount_load(k, &r, w);
@@ -448,6 +458,7 @@ static void mounts_walk(struct kernel *k, struct walk *w)
 	uint32_t n = 0;
 
 	walk_number(w, WALK_MOUNT, k->vfs->anon);
+	walk_number(w, WALK_MOUNT, k->vfs->nsfs);
 	for (struct mount *m = k->vfs->mounts; m && !w->err; m = m->next)
 		if (m->kept)
 			kept_walk(m, w);
@@ -491,6 +502,7 @@ void names_walk(struct kernel *k, struct walk *w)
 	dentries_walk(k, w);
 	named_inodes_walk(k, w);
 	mounts_walk(k, w);
+	mnt_walk(k, w);
 	walk_u32(w, "last_mount_id", &v->last_mount_id);
 	walk_u64(w, "last_dev", &v->last_dev);
 	walk_u32(w, "rename_cookie", &v->rename_cookie);

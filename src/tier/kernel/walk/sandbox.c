@@ -18,6 +18,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/keys/key.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/trap/later.h"
@@ -31,7 +32,7 @@
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/survey.h"
 
-enum { STREAM_VERSION = 2 };
+enum { STREAM_VERSION = 3 };
 static const char stream_magic[8] = "WARDKRN";
 
 struct head {
@@ -77,6 +78,7 @@ static const struct {
 	void (*walk)(struct kernel *k, struct walk *w);
 } sections[] = {
 	{ "kernel", kernel_walk },
+	{ "namespaces", namespaces_walk },
 	{ "tasks", tasks_section },
 	{ "keys", keys_walk },
 	{ "names", names_walk },
@@ -166,13 +168,17 @@ static int save_with_head(
 	return 0;
 }
 
-/* What guests have read and closed in place, and nobody has heard of yet. */
+/* What guests have read, closed and set in place, and nobody has heard of yet. */
 static void catch_up(struct kernel *k)
 {
-	for (struct proc *p = k->procs; p; p = p->next)
-		for (struct task *t = p->tasks; t; t = t->next)
-			if (t->state != TASK_DEAD)
-				place_sync(t);
+	for (struct proc *p = k->procs; p; p = p->next) {
+		for (struct task *t = p->tasks; t; t = t->next) {
+			if (t->state == TASK_DEAD)
+				continue;
+			place_sync(t);
+			place_signals_sync(t);
+		}
+	}
 }
 
 int sandbox_walk(struct kernel *k, int64_t now, unsigned char **ret, size_t *ret_len, struct err *e)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 #include <sys/inotify.h>
 #include <sys/ipc.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,6 +27,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fake.h"
+#include "tier/kernel/ns/ns.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -349,6 +351,27 @@ static void use(struct kernel *k)
 	mm->fake_len = FAKE_BYTES;
 }
 
+/* Who has left is still apart, with its own ids, names and keys. */
+static void namespaces_are_there(struct kernel *k)
+{
+	struct task *apart = task_find(k, made.apart_pid);
+
+	assert_int_equal(fake_call(apart, SYS_getuid), 7);
+	assert_int_equal(fake_call(me, SYS_getuid), 0);
+	assert_string_equal(uts_hostname(apart), "apart");
+	assert_string_equal(uts_hostname(me), "walked");
+	assert_true(fake_call(apart, SYS_shmget, 0x5150, 4096, 0600) >= 0);
+	assert_int_equal(fake_call(me, SYS_shmget, 0x5150, 4096, 0600), -ENOENT);
+	assert_false(task_capable_in(apart, NULL, 21));
+	assert_true(task_capable_own(apart, 21));
+	assert_int_equal(k->namespace_count, 6);
+	assert_true(apart->fs->root.mnt != me->fs->root.mnt);
+	assert_int_equal(fake_call(apart, SYS_access, text("/tmp/file"), 0), -ENOENT);
+	assert_int_equal(fake_call(apart, SYS_umount2, text("/proc"), MNT_DETACH), -EINVAL);
+	assert_int_equal(fake_call(apart, SYS_umount2, text("/tmp"), 0), 0);
+	assert_int_equal(fake_call(apart, SYS_access, text("/tmp/file"), 0), 0);
+}
+
 static void comes_back_the_same(void **state)
 {
 	struct fake *old = g, *other;
@@ -380,6 +403,7 @@ static void comes_back_the_same(void **state)
 	locks_are_there();
 	ipc_is_there();
 	processes_are_there(k);
+	namespaces_are_there(k);
 	free(a);
 	stop(k);
 	free(k);
