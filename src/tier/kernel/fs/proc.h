@@ -16,6 +16,7 @@ struct cred;
 struct kernel;
 struct task;
 struct file;
+struct pid_ns;
 
 enum { PROC_TEXT_MAX = 4 << 20 };
 
@@ -25,6 +26,7 @@ struct proc_ctx {
 	struct task *reader;       /* NULL while a listing asks for types only */
 	struct task *t;            /* the process or thread that it is about; NULL: the machine */
 	int fd;                    /* below fd/ and fdinfo/ */
+	const struct pid_ns *view; /* whose numbers this /proc has */
 	const struct cred *opened; /* writing: who opened the file */
 };
 
@@ -51,7 +53,10 @@ struct proc_entry {
 	bool memory, pagemap; /* no text: the process's memory, or where its pages are */
 };
 
-struct super *proc_create(struct kernel *k); /* NULL: no memory */
+/* One with the numbers of @view (NULL: the first); NULL: no memory. */
+struct super *proc_create(struct kernel *k, struct pid_ns *view);
+/* Whose numbers @sb has, if it is one; else NULL. */
+struct pid_ns *proc_view(const struct super *sb);
 
 /* Of an open directory /proc/PID: PID, or -ESRCH when that process is gone; 0: it is none. */
 int32_t proc_dir_pid(const struct file *f);

@@ -23,6 +23,7 @@
 
 #include "base/buf.h"
 #include "tier/kernel/io/iostate.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -322,8 +323,8 @@ static long shm_stat(struct task *task, struct shm_seg *seg, gva_t out)
 	ds.atime = seg->atime;
 	ds.dtime = seg->dtime;
 	ds.ctime = seg->ctime;
-	ds.cpid = seg->cpid;
-	ds.lpid = seg->lpid;
+	ds.cpid = pid_out(task, seg->cpid);
+	ds.lpid = pid_out(task, seg->lpid);
 	ds.attached = seg->attached;
 	return guest_write(task, out, &ds, sizeof(ds));
 }

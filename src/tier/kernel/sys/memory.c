@@ -21,6 +21,7 @@
 #include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/mm/lock.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
@@ -358,7 +359,7 @@ SYSCALL0(munlockall)
 static long vm_copy(struct task *t, int pid, gva_t local, uint64_t local_count, gva_t remote,
 	uint64_t remote_count, bool out)
 {
-	struct task *to = task_find(t->k, pid);
+	struct task *to = task_at(t, pid);
 	struct uio mine, theirs;
 	char buf[4096];
 	long done = 0, bad = 0;

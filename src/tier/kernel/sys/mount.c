@@ -85,6 +85,7 @@ static long new_mount(struct task *t, struct path at, unsigned long flags, struc
 		return r;
 	mount_options_init(&o);
 	o.user = t->cred->user;
+	o.pid = ns_of(t, NS_PID);
 	o.uid = t->cred->fsuid;
 	o.gid = t->cred->fsgid;
 	r = mount_option_text(w->type, &o, w->data);

@@ -236,6 +236,7 @@ static long create(struct task *t, struct fs_context *c)
 	if (r < 0)
 		return r;
 	c->options.user = t->cred->user;
+	c->options.pid = ns_of(t, NS_PID);
 	return guest_fs_create(t->k, c->type, &c->options, &c->sb);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/regset.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
@@ -380,7 +381,7 @@ SYSCALL4(ptrace, int64_t, op, int, pid, uint64_t, addr, uint64_t, data)
 
 	if (op == PTRACE_TRACEME)
 		return trace_me(task);
-	it = pid > 0 ? task_find(task->k, pid) : NULL;
+	it = pid > 0 ? task_at(task, pid) : NULL;
 	if (!it || it->state == TASK_DEAD || !task_is_open_to(task, it))
 		return -ESRCH;
 	if (op == PTRACE_ATTACH || op == PTRACE_SEIZE)

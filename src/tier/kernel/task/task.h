@@ -29,6 +29,7 @@ struct seccomp_filter; /* task/seccomp.h */
 struct key;            /* keys/key.h */
 struct landlock;       /* vfs/landlock.h */
 struct ns_set;         /* ns/ns.h */
+struct pid_nums;       /* ns/pid.h */
 struct user_ns;        /* ns/user.h */
 
 struct cred {
@@ -161,7 +162,8 @@ struct task {
 	struct fs_ctx *fs;
 	struct sighand *sighand;
 	struct cred *cred;
-	struct ns_set *ns; /* NULL: the first of each kind */
+	struct ns_set *ns;     /* NULL: the first of each kind */
+	struct pid_nums *nums; /* its numbers below the first namespace; reference, or NULL */
 
 	struct sigpending pending;
 	gsigset_t mask, saved_mask;
@@ -254,6 +256,7 @@ struct proc {
 struct pgrp {
 	unsigned refs; /* one per member */
 	int32_t id;
+	struct pid_nums *nums; /* as a task's */
 	struct session *session;
 	struct proc *members; /* by pgrp_next */
 	struct pgrp *next;    /* all groups of the kernel */
@@ -262,6 +265,7 @@ struct pgrp {
 struct session {
 	unsigned refs; /* one per group, one of its tty */
 	int32_t id;
+	struct pid_nums *nums;
 	struct tty *tty;  /* controlling terminal, or NULL */
 	int32_t tty_pgrp; /* foreground group's id */
 };

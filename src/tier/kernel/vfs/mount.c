@@ -139,7 +139,7 @@ static int mount_kernel(struct builder *b)
 	int r = make_dirs(b, "/proc", 0555);
 
 	if (r == 0)
-		r = mount_on(b, proc_create(k), "/proc", flags, "proc", NULL);
+		r = mount_on(b, proc_create(k, NULL), "/proc", flags, "proc", NULL);
 	if (r == 0)
 		r = mount_tree(b, &tree_sysfs, "/sys", 0555, flags | MOUNT_READ_ONLY, &m);
 	if (r == 0)
