@@ -21,7 +21,8 @@
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/file.h"
 
-enum { PAGE = 4096, ENTRY = 8 };
+/* Of one call: the lock is everybody's. */
+enum { PAGE = 4096, ENTRY = 8, MOST_BYTES = 4 << 20, MOST_WORDS = 1 << 20 };
 
 /* A task that has the memory; NULL: it is gone. */
 static struct task *who(const struct file *f)
@@ -33,16 +34,27 @@ static struct task *who(const struct file *f)
 	return NULL;
 }
 
+struct part {
+	uint64_t from, to;
+};
+
 static int covers(void *arg, const struct proc_range *r)
 {
-	uint64_t at = *(const uint64_t *)arg;
+	struct part *p = arg;
 
-	return at >= r->from && at < r->to;
+	if (p->from < r->from || p->from >= r->to)
+		return 0;
+	p->to = r->to;
+	return 1;
 }
 
-static bool is_guests(struct task *t, uint64_t at)
+/* Is @at in a mapping of the guest's? *known is the one that was found last. */
+static bool is_guests(struct task *t, uint64_t at, struct part *known)
 {
-	return proc_host_each(t, covers, &at) == 1;
+	if (at >= known->from && at < known->to)
+		return true;
+	*known = (struct part){ at, at };
+	return proc_host_each(t, covers, known) == 1;
 }
 
 /* From @at on, not beyond its page. */
@@ -56,15 +68,16 @@ static size_t in_page(uint64_t at, uint64_t left)
 static ssize_t mem_read(struct file *f, struct uio *io, int64_t *pos)
 {
 	struct task *t = who(f);
+	struct part known = { 0, 0 };
 	ssize_t done = 0;
 
-	while (t && io->left) {
+	while (t && io->left && done < MOST_BYTES) {
 		uint64_t at = (uint64_t)*pos, page = at & ~(uint64_t)(PAGE - 1);
 		size_t n = in_page(at, io->left);
 		uint8_t buf[PAGE];
 		ssize_t r;
 
-		if (guest_read(t, buf, GVA(page), PAGE) < 0 || !is_guests(t, page))
+		if (guest_read(t, buf, GVA(page), PAGE) < 0 || !is_guests(t, page, &known))
 			return done ? done : -EIO;
 		place_clean(t->mm, page, buf);
 		r = uio_out(io, buf + at % PAGE, n);
@@ -79,9 +92,10 @@ static ssize_t mem_read(struct file *f, struct uio *io, int64_t *pos)
 static ssize_t mem_write(struct file *f, struct uio *io, int64_t *pos)
 {
 	struct task *t = who(f);
+	struct part known = { 0, 0 };
 	ssize_t done = 0;
 
-	while (t && io->left) {
+	while (t && io->left && done < MOST_BYTES) {
 		uint64_t at = (uint64_t)*pos;
 		size_t n = in_page(at, io->left);
 		uint8_t buf[PAGE];
@@ -90,8 +104,8 @@ static ssize_t mem_write(struct file *f, struct uio *io, int64_t *pos)
 		if (r <= 0)
 			return done ? done : r;
 		/* What it may not write itself is written all the same: so breakpoints are set. */
-		if (!is_guests(t, at) || (guest_write(t, GVA(at), buf, (size_t)r) < 0 &&
-						 !host_poke(t, at, buf, (size_t)r))) {
+		if (!is_guests(t, at, &known) || (guest_write(t, GVA(at), buf, (size_t)r) < 0 &&
+							 !host_poke(t, at, buf, (size_t)r))) {
 			uio_back(io, (size_t)r);
 			return done ? done : -EIO;
 		}
@@ -141,7 +155,7 @@ static ssize_t map_read(struct file *f, struct uio *io, int64_t *pos)
 		str_fmt(path, sizeof(path), "%d/pagemap", (int)t->mm->host_pid) < 0)
 		return 0;
 	fd = host_openat(f->k->host_proc, path, O_RDONLY | O_CLOEXEC, 0);
-	while (fd >= 0 && io->left) {
+	while (fd >= 0 && io->left && done < MOST_WORDS) {
 		size_t want = io->left < sizeof(words) ? (size_t)io->left : sizeof(words);
 		ssize_t n = host_pread(fd, words, want, *pos);
 
