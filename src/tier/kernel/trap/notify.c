@@ -18,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/deliver.h"
@@ -390,7 +391,7 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 		t->mm->host_pid = hp->pid;
 	ktimer_clear(e->k, &t->embryo_timer);
 	if (t->child_settid)
-		guest_write_u32(t, GVA(t->child_settid), (uint32_t)t->tid);
+		guest_write_u32(t, GVA(t->child_settid), (uint32_t)task_nr(t, t));
 	t->call.nr = SHIM_HELLO;
 	t->call.ret = 0;
 	finish(t);
