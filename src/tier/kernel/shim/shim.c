@@ -174,8 +174,7 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 			break;
 		}
 	} else if (s->order == ORDER_EXEC) {
-		return; /* enter_image() has yet to see it; the first call there looks for signals
-			 */
+		return; /* not done yet; the first call in the new image looks for signals */
 	} else if (s->order == ORDER_NONE) {
 		ask(uc);
 	}
