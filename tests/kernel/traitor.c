@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/box.h"
+#include "tier/kernel/kernel.h"
 #include "tier/kernel/walk/walker.h"
 
 enum { HANDLE_BYTES = 128 };
@@ -91,7 +92,7 @@ static bool is_one_of(const struct stat *st, const int *fds, unsigned count)
 }
 
 /* What lies outside of a view, by every way that leads up or by number. */
-static void leave(const struct walker *w, const struct kbox *b, int view)
+static void leave(const struct walker *w, const struct kernel *k, const struct kbox *b, int view)
 {
 	struct ward_mount_attr writable = { .attr_clr = WARD_MOUNT_ATTR_RDONLY };
 	char up[768];
@@ -101,12 +102,14 @@ static void leave(const struct walker *w, const struct kbox *b, int view)
 	if (str_fmt(up, sizeof(up), "../../../../../../../..%s/secret", getenv("WARD_TRAITOR")) < 0)
 		_exit(1);
 	try_open(w, "a path upwards", view, up, O_RDONLY);
-	/* Views may hang on the store, or on each other; never on a directory of the host. */
+	/* Views and proc may hang on the store, or on each other; never on a directory of the host.
+	 */
 	fd = openat(view, "..", O_PATH | O_CLOEXEC);
 	dir = fd < 0 ? fd : fstat(fd, &above);
 	errno = EXDEV;
 	say(w, "above is nothing new",
 		dir == 0 && (is_one_of(&above, &b->upper, 1) ||
+				    is_one_of(&above, &k->host_proc, 1) ||
 				    is_one_of(&above, b->lowers, b->lower_count) ||
 				    is_one_of(&above, b->binds, b->bind_count) ||
 				    is_one_of(&above, b->mounts, b->mount_count))
@@ -142,20 +145,20 @@ int walker_start(struct walker *w, struct kernel *k, const struct kbox *b, struc
 		try_open(w, "another's file", b->lowers[i], "theirs/file", O_RDONLY);
 		try_open(w, "another's folder", b->lowers[i], "theirs", O_RDONLY | O_DIRECTORY);
 		try_open(w, "beyond the ids", b->lowers[i], "beyond", O_RDONLY);
-		leave(w, b, b->lowers[i]);
+		leave(w, k, b, b->lowers[i]);
 		change(w, b->lowers[i], "theirs/file");
 	}
 	for (unsigned i = 0; i < b->bind_count; i++) {
 		say(w, "host", 0);
 		try_open(w, "a closed file", b->binds[i], getenv("WARD_TRAITOR_CLOSED"), O_RDONLY);
-		leave(w, b, b->binds[i]);
+		leave(w, k, b, b->binds[i]);
 		change(w, b->binds[i], getenv("WARD_TRAITOR_CLOSED"));
 	}
 	for (unsigned i = 0; i < b->mount_count; i++) {
 		say(w, "mount", 0);
 		try_open(w, "another's file", b->mounts[i], "theirs/file", O_RDONLY);
 		try_open(w, "beyond the ids", b->mounts[i], "beyond", O_RDONLY);
-		leave(w, b, b->mounts[i]);
+		leave(w, k, b, b->mounts[i]);
 	}
 	say(w, "all capabilities", host_capset(UINT64_MAX >> 24, UINT64_MAX >> 24, 0));
 	say(w, "end", 0);
