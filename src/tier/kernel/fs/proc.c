@@ -22,8 +22,10 @@
 #include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum { ROOT_INO = 1, WRITE_MAX = 4096 };
@@ -61,12 +63,17 @@ static bool alive(const struct task *t)
 	return t && t->state != TASK_DEAD;
 }
 
-static struct proc_ctx ctx_of(struct kernel *k, const struct proc_node *n, struct task *reader)
+static struct proc_ctx ctx_of(const struct inode *i, struct task *reader)
 {
+	const struct proc_node *n = node(i);
+	struct kernel *k = i->sb->k;
 	struct task *t = n->tid ? task_find(k, n->tid) : NULL;
 
-	return (struct proc_ctx){ k, reader, t && t->proc->start_ns == n->born ? t : NULL, n->fd,
-		NULL };
+	return (struct proc_ctx){ .k = k,
+		.reader = reader,
+		.t = t && t->proc->start_ns == n->born ? t : NULL,
+		.fd = n->fd,
+		.view = proc_view(i->sb) };
 }
 
 /* Who may see what a process has open and in its memory. */
@@ -76,7 +83,11 @@ static bool may_look(struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable_in(reader, b->user, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc)
+		return true;
+	if (!landlock_covers(a->landlock, b->landlock))
+		return false;
+	if (task_capable_in(reader, b->user, CAP_SYS_PTRACE))
 		return true;
 	if (a->user != b->user)
 		return false;
@@ -142,8 +153,9 @@ static const struct proc_entry *in_table(
 
 /* What @name is below @dir: entry, task and descriptor. */
 static const struct proc_entry *resolve(
-	struct kernel *k, const struct proc_node *dir, const char *name, int32_t *tid, int *fd)
+	struct super *sb, const struct proc_node *dir, const char *name, int32_t *tid, int *fd)
 {
+	struct kernel *k = sb->k;
 	struct task *t = dir->tid ? task_find(k, dir->tid) : NULL, *other;
 	int32_t n = number(name);
 
@@ -154,14 +166,14 @@ static const struct proc_entry *resolve(
 	if (dir->e == &root_entry) {
 		if (n <= 0)
 			return in_table(proc_machine, proc_machine_count, name);
-		*tid = n;
-		other = task_find(k, n);
+		other = task_in(k, proc_view(sb), n);
+		*tid = other ? other->tid : 0;
 		return other ? &proc_pid_entry : NULL;
 	}
 	switch (dir->e->kind) {
 	case PROC_TASKS:
-		other = n > 0 ? task_find(k, n) : NULL;
-		*tid = n;
+		other = n > 0 ? task_in(k, proc_view(sb), n) : NULL;
+		*tid = other ? other->tid : 0;
 		return other && other->proc == t->proc ? &proc_tid_entry : NULL;
 	case PROC_FDS:
 	case PROC_FDINFOS:
@@ -180,7 +192,7 @@ static int proc_lookup(struct inode *dir, struct dentry *d)
 	int32_t tid;
 	int fd;
 
-	e = resolve(dir->sb->k, node(dir), d->name, &tid, &fd);
+	e = resolve(dir->sb, node(dir), d->name, &tid, &fd);
 	if (!e)
 		return 0;
 	d->inode = make_inode(dir->sb, e, tid, fd, ino_of(dir->ino, d->name));
@@ -198,7 +210,7 @@ static int proc_lookup(struct inode *dir, struct dentry *d)
 
 static ssize_t proc_readlink(struct inode *i, struct task *t, char *buf, size_t cap)
 {
-	struct proc_ctx c = ctx_of(i->sb->k, node(i), t);
+	struct proc_ctx c = ctx_of(i, t);
 
 	if (node(i)->tid) {
 		if (!c.t)
@@ -211,7 +223,7 @@ static ssize_t proc_readlink(struct inode *i, struct task *t, char *buf, size_t 
 
 static int proc_follow(struct inode *i, struct task *t, struct path *ret)
 {
-	struct proc_ctx c = ctx_of(i->sb->k, node(i), t);
+	struct proc_ctx c = ctx_of(i, t);
 
 	if (!c.t)
 		return -ESRCH;
@@ -225,13 +237,15 @@ static int proc_follow(struct inode *i, struct task *t, struct path *ret)
 static int open_text(struct inode *i, struct file *f, struct task *t)
 {
 	const struct proc_entry *e = node(i)->e;
-	struct proc_ctx c = ctx_of(f->k, node(i), t);
+	struct proc_ctx c = ctx_of(i, t);
 	struct buf *b;
 
 	if (node(i)->tid && !c.t)
 		return -ESRCH;
 	if (e->private && !may_look(t, c.t))
 		return -EACCES;
+	if (e->memory || e->pagemap)
+		return proc_mem_open(f, t, c.t, e->pagemap);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;
@@ -278,7 +292,7 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 		return -ESRCH;
 	/* Back at the start: a new moment (top and ps keep their files open). */
 	if (*pos == 0 && node(f->inode)->e->show && (node(f->inode)->e->mounts || f->version++)) {
-		struct proc_ctx c = ctx_of(f->k, node(f->inode), io->task);
+		struct proc_ctx c = ctx_of(f->inode, io->task);
 
 		buf_cut(b, 0);
 		node(f->inode)->e->show(&c, b);
@@ -294,7 +308,7 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 {
 	const struct proc_entry *e = node(f->inode)->e;
-	struct proc_ctx c = ctx_of(f->k, node(f->inode), io->task);
+	struct proc_ctx c = ctx_of(f->inode, io->task);
 	char text[WRITE_MAX + 1];
 	ssize_t n;
 	int r;
@@ -319,7 +333,7 @@ static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 static long text_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 {
 	enum { PROCMAP_QUERY_ = 0xc0686611 };
-	struct proc_ctx c = ctx_of(f->k, node(f->inode), t);
+	struct proc_ctx c = ctx_of(f->inode, t);
 
 	return node(f->inode)->e->maps && cmd == PROCMAP_QUERY_ ? proc_maps_query(c.t, t, arg)
 								: -ENOTTY;
@@ -380,6 +394,14 @@ static int add_number(struct listing *l, uint64_t dir_ino, int n, unsigned char 
 	return listing_add(l, name, strlen(name), ino_of(dir_ino, name), type);
 }
 
+/* Those that have a number here. */
+static int add_pid(struct listing *l, struct file *f, int32_t id, const struct pid_nums *nums)
+{
+	int32_t n = pid_shown(proc_view(f->inode->sb), id, nums);
+
+	return n ? add_number(l, f->inode->ino, n, DT_DIR) : 0;
+}
+
 static int fill_listing(struct file *f, struct listing *l)
 {
 	const struct proc_node *n = node(f->inode);
@@ -396,7 +418,7 @@ static int fill_listing(struct file *f, struct listing *l)
 		if (r == 0)
 			r = add_entries(l, ino, proc_machine, proc_machine_count);
 		for (struct proc *p = f->k->procs; r == 0 && p; p = p->next)
-			r = add_number(l, ino, p->pid, DT_DIR);
+			r = add_pid(l, f, p->pid, p->tasks->nums);
 		return r;
 	}
 	if (n->e->kind == PROC_TABLE)
@@ -404,7 +426,7 @@ static int fill_listing(struct file *f, struct listing *l)
 	if (n->e->kind == PROC_TASKS) {
 		for (struct task *o = t->proc->tasks; r == 0 && o; o = o->next)
 			if (alive(o))
-				r = add_number(l, ino, o->tid, DT_DIR);
+				r = add_pid(l, f, o->tid, o->nums);
 		return r;
 	}
 	place_sync(t);
@@ -454,18 +476,20 @@ static int no_setattr(struct inode *i, const struct iattr *a)
 }
 
 /* Two links, and one for each directory in it: so a program counts its threads. */
-static uint32_t links_of(struct kernel *k, const struct proc_node *n)
+static uint32_t links_of(const struct inode *i)
 {
+	const struct proc_node *n = node(i);
+	struct kernel *k = i->sb->k;
 	bool root = n->e == &root_entry;
 	const struct proc_entry *entries = root ? proc_machine : n->e->entries;
 	unsigned count = root ? proc_machine_count : n->e->count;
-	struct task *t = ctx_of(k, n, NULL).t;
+	struct task *t = ctx_of(i, NULL).t;
 	uint32_t links = 2;
 
 	for (unsigned e = 0; e < count; e++)
 		links += S_ISDIR(entries[e].mode);
 	for (struct proc *p = root ? k->procs : NULL; p; p = p->next)
-		links++;
+		links += pid_shown(proc_view(i->sb), p->pid, p->tasks->nums) != 0;
 	for (struct task *o = n->e->kind == PROC_TASKS && t ? t->proc->tasks : NULL; o; o = o->next)
 		links += alive(o);
 	return links;
@@ -475,7 +499,7 @@ static int proc_getattr(struct inode *i, struct kstat *ret)
 {
 	inode_attr(i, ret);
 	if (S_ISDIR(i->mode))
-		ret->nlink = links_of(i->sb->k, node(i));
+		ret->nlink = links_of(i);
 	return 0;
 }
 
@@ -498,7 +522,19 @@ static const struct inode_ops proc_magic_ops = {
 	.release = release,
 };
 
-static const struct super_ops proc_super = { .name = "proc", .magic = PROC_SUPER_MAGIC };
+static void super_release(struct super *sb)
+{
+	ns_unref(sb->priv);
+}
+
+static const struct super_ops proc_super = {
+	.name = "proc", .magic = PROC_SUPER_MAGIC, .release = super_release
+};
+
+struct pid_ns *proc_view(const struct super *sb)
+{
+	return sb->ops == &proc_super ? sb->priv : NULL;
+}
 
 int32_t proc_dir_pid(const struct file *f)
 {
@@ -512,11 +548,13 @@ int32_t proc_dir_pid(const struct file *f)
 	return t && t->proc->start_ns == n->born ? t->proc->pid : -ESRCH;
 }
 
-struct super *proc_create(struct kernel *k)
+struct super *proc_create(struct kernel *k, struct pid_ns *view)
 {
-	struct super *sb = super_create(k, &proc_super, SB_NO_CACHE, NULL);
+	struct super *sb = super_create(k, &proc_super, SB_NO_CACHE, view);
 	struct inode *i = sb ? make_inode(sb, &root_entry, 0, -1, ROOT_INO) : NULL;
 
+	if (sb && view)
+		ns_ref(&view->ns);
 	if (sb)
 		sb->root = i ? dentry_create_root(sb, i) : NULL;
 	if (!sb || !sb->root) {

@@ -21,6 +21,7 @@
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/ns.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/usage.h"
 
 enum { HZ = 100 };
@@ -284,17 +285,26 @@ static void show_last_pid(const struct proc_ctx *c, struct buf *out)
 	buf_add_fmt(out, "%d\n", c->k->last_tid);
 }
 
+/* 0: this /proc has no number for it. */
+static int32_t number_of_reader(const struct proc_ctx *c)
+{
+	const struct proc *p = c->reader ? c->reader->proc : NULL;
+
+	return p ? pid_shown(c->view, p->pid, p->tasks->nums) : 0;
+}
+
 static ssize_t link_self(const struct proc_ctx *c, char *buf, size_t cap)
 {
-	int r = c->reader ? str_fmt(buf, cap, "%d", c->reader->proc->pid) : -ENOENT;
+	int r = number_of_reader(c) ? str_fmt(buf, cap, "%d", number_of_reader(c)) : -ENOENT;
 
 	return r < 0 ? r : (ssize_t)strlen(buf);
 }
 
 static ssize_t link_thread_self(const struct proc_ctx *c, char *buf, size_t cap)
 {
-	int r = c->reader ? str_fmt(buf, cap, "%d/task/%d", c->reader->proc->pid, c->reader->tid)
-			  : -ENOENT;
+	int r = number_of_reader(c) ? str_fmt(buf, cap, "%d/task/%d", number_of_reader(c),
+					      pid_shown(c->view, c->reader->tid, c->reader->nums))
+				    : -ENOENT;
 
 	return r < 0 ? r : (ssize_t)strlen(buf);
 }

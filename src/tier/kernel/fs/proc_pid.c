@@ -20,6 +20,7 @@
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/trace.h"
@@ -64,9 +65,44 @@ static struct proc_memory memory_of(const struct proc_ctx *c)
 	return m;
 }
 
-static int32_t parent_of(const struct proc *p)
+/* Numbers as this /proc has them; 0: none. */
+static int32_t number_of(const struct proc_ctx *c, const struct task *t)
 {
-	return p->parent ? p->parent->pid : 0;
+	return pid_shown(c->view, t->tid, t->nums);
+}
+
+static int32_t leader_of(const struct proc_ctx *c, const struct proc *p)
+{
+	return p ? pid_shown(c->view, p->pid, p->tasks->nums) : 0;
+}
+
+static int32_t group_of(const struct proc_ctx *c, const struct pgrp *g)
+{
+	return g ? pid_shown(c->view, g->id, g->nums) : 0;
+}
+
+static int32_t session_of(const struct proc_ctx *c, const struct session *s)
+{
+	return s ? pid_shown(c->view, s->id, s->nums) : 0;
+}
+
+static int32_t front_of(const struct proc_ctx *c, const struct session *s)
+{
+	if (!s)
+		return -1;
+	return c->view ? group_of(c, pgrp_find(c->k, s->tty_pgrp)) : s->tty_pgrp;
+}
+
+/* From here down to the level that it is in itself. */
+static void show_levels(const struct proc_ctx *c, struct buf *out, const char *name, int32_t id,
+	const struct pid_nums *nums)
+{
+	uint32_t level = nums ? nums->ns->level : 0, from = c->view ? c->view->level : 0;
+
+	buf_add_fmt(out, "%s:\t%d", name, pid_shown(c->view, id, nums));
+	for (uint32_t i = from; i < level; i++)
+		buf_add_fmt(out, "\t%d", nums->nr[i]);
+	buf_add_str(out, "\n");
 }
 
 static unsigned thread_count(const struct proc *p)
@@ -122,18 +158,25 @@ static void show_status(const struct proc_ctx *c, struct buf *out)
 
 	buf_add_fmt(out,
 		"Name:\t%s\nUmask:\t%04o\nState:\t%c (%s)\nTgid:\t%d\nNgid:\t0\nPid:\t%d\n",
-		t->comm, t->fs ? t->fs->umask : 0, s, state_word(s), t->proc->pid, t->tid);
+		t->comm, t->fs ? t->fs->umask : 0, s, state_word(s), leader_of(c, t->proc),
+		number_of(c, t));
 	buf_add_fmt(out, "PPid:\t%d\nTracerPid:\t%d\nUid:\t%u\t%u\t%u\t%u\nGid:\t%u\t%u\t%u\t%u\n",
-		parent_of(t->proc), t->trace ? t->trace->tracer->pid : 0, shown(c, ID_UID, cr->uid),
-		shown(c, ID_UID, cr->euid), shown(c, ID_UID, cr->suid), shown(c, ID_UID, cr->fsuid),
-		shown(c, ID_GID, cr->gid), shown(c, ID_GID, cr->egid), shown(c, ID_GID, cr->sgid),
-		shown(c, ID_GID, cr->fsgid));
+		leader_of(c, t->proc->parent), t->trace ? leader_of(c, t->trace->tracer) : 0,
+		shown(c, ID_UID, cr->uid), shown(c, ID_UID, cr->euid), shown(c, ID_UID, cr->suid),
+		shown(c, ID_UID, cr->fsuid), shown(c, ID_GID, cr->gid), shown(c, ID_GID, cr->egid),
+		shown(c, ID_GID, cr->sgid), shown(c, ID_GID, cr->fsgid));
 	buf_add_fmt(out, "FDSize:\t%u\nGroups:\t", t->files ? t->files->cap : 0);
 	for (unsigned i = 0; i < cr->group_count; i++)
 		buf_add_fmt(out, "%s%u", i ? " " : "", shown(c, ID_GID, cr->groups[i]));
-	buf_add_fmt(out, " \nNStgid:\t%d\nNSpid:\t%d\nNSpgid:\t%d\nNSsid:\t%d\n", t->proc->pid,
-		t->tid, t->proc->pgrp ? t->proc->pgrp->id : 0,
-		t->proc->pgrp && t->proc->pgrp->session ? t->proc->pgrp->session->id : 0);
+	buf_add_str(out, " \n");
+	show_levels(c, out, "NStgid", t->proc->pid, t->proc->tasks->nums);
+	show_levels(c, out, "NSpid", t->tid, t->nums);
+	if (t->proc->pgrp) {
+		const struct pgrp *g = t->proc->pgrp;
+
+		show_levels(c, out, "NSpgid", g->id, g->nums);
+		show_levels(c, out, "NSsid", g->session->id, g->session->nums);
+	}
 	if (s != 'Z')
 		show_status_memory(c, out);
 	buf_add_fmt(out,
@@ -176,9 +219,9 @@ static void show_one_stat(const struct proc_ctx *c, struct buf *out, bool whole)
 	uint64_t user, sys;
 
 	times_of(c, whole, &user, &sys);
-	buf_add_fmt(out, "%d (%s) %c %d %d %d %d %d 4194304 0 0 0 0 ", t->tid, t->comm, state_of(t),
-		parent_of(p), p->pgrp ? p->pgrp->id : 0, s ? s->id : 0, s && s->tty ? 34816 : 0,
-		s ? s->tty_pgrp : -1);
+	buf_add_fmt(out, "%d (%s) %c %d %d %d %d %d 4194304 0 0 0 0 ", number_of(c, t), t->comm,
+		state_of(t), leader_of(c, p->parent), group_of(c, p->pgrp), session_of(c, s),
+		s && s->tty ? 34816 : 0, front_of(c, s));
 	buf_add_fmt(out, "%llu %llu %lld %lld 20 %d %u 0 ",
 		(unsigned long long)(user / (1000000000 / HZ)),
 		(unsigned long long)(sys / (1000000000 / HZ)),
@@ -462,7 +505,7 @@ static void show_fdinfo(const struct proc_ctx *c, struct buf *out)
 		f->path.mnt ? f->path.mnt->id : 0, (unsigned long long)f->inode->ino);
 	inotify_show_watches(f, out);
 	fanotify_show_marks(f, out);
-	pidfd_show_who(f, out);
+	pidfd_show_who(f, c->reader, out);
 }
 
 /* Links */
@@ -575,6 +618,8 @@ static int follow_fd(const struct proc_ctx *c, struct path *ret)
 		REG("cmdline", 0444, .show = show_cmdline),                                        \
 		REG("environ", 0400, .show = show_environ, .private = true),                       \
 		REG("auxv", 0400, .show = show_auxv, .private = true),                             \
+		REG("mem", 0600, .private = true, .memory = true),                                 \
+		REG("pagemap", 0400, .private = true, .pagemap = true),                            \
 		REG("comm", 0644, .show = show_comm, .write = write_comm),                         \
 		REG("limits", 0444, .show = show_limits),                                          \
 		REG("mounts", 0444, .show = proc_show_mounts, .mounts = true),                     \

@@ -19,6 +19,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/io/iolimits.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
@@ -539,11 +540,11 @@ static int32_t own_clock(struct task *task, int32_t clock, int32_t *of)
 {
 	int32_t pid = ~(clock >> 3);
 	bool thread = clock & 4;
-	struct task *t = pid ? task_find(task->k, pid) : task;
+	struct task *t = pid ? task_at(task, pid) : task;
 
 	if (clock >= 0 || (clock & 3) == 3)
 		return clock;
-	if (!t || t->proc != task->proc || (!thread && pid && pid != t->proc->pid))
+	if (!t || t->proc != task->proc || (!thread && pid && t != proc_leader(t->proc)))
 		return clock;
 	*of = t->tid;
 	return thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID;
@@ -557,7 +558,7 @@ static int event_check(struct task *task, const struct gsigevent *ev)
 	case SIGEV_NONE:
 		return 0;
 	case SIGEV_SIGNAL | SIGEV_THREAD_ID:
-		to = task_find(task->k, ev->tid);
+		to = task_at(task, ev->tid);
 		if (!to || to->proc != task->proc)
 			return -EINVAL;
 		break;
@@ -597,7 +598,7 @@ SYSCALL3(timer_create, int32_t, clock, gva_t, event, gva_t, ret_id)
 	t->clock = clock;
 	t->notify = ev.notify;
 	t->signo = ev.signo;
-	t->tid = ev.tid;
+	t->tid = ev.notify & SIGEV_THREAD_ID ? pid_in(task, ev.tid) : 0;
 	t->of = of;
 	t->value = gva_null(event) ? (uint64_t)t->id : ev.value;
 	t->timer.fn = on_posix;

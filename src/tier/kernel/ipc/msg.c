@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "tier/kernel/io/iostate.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/walk.h"
 
@@ -232,8 +233,8 @@ static long msg_stat(struct task *task, struct msg_queue *q, gva_t out)
 	ds.cbytes = q->bytes;
 	ds.qnum = q->count;
 	ds.qbytes = q->limit;
-	ds.lspid = q->lspid;
-	ds.lrpid = q->lrpid;
+	ds.lspid = pid_out(task, q->lspid);
+	ds.lrpid = pid_out(task, q->lrpid);
 	return guest_write(task, out, &ds, sizeof(ds));
 }
 

@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "tier/kernel/io/iostate.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/walk.h"
 
@@ -400,7 +401,7 @@ static long sem_one(struct task *task, struct sem_set *set, int32_t num, int cmd
 	case CMD_GETVAL:
 		return x->value;
 	case CMD_GETPID:
-		return x->pid;
+		return pid_out(task, x->pid);
 	case CMD_GETNCNT:
 		return count_waiting(set, num, false);
 	case CMD_GETZCNT:

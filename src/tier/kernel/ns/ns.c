@@ -15,6 +15,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/vfs.h"
 
@@ -79,6 +80,8 @@ void ns_unref(struct ns *n)
 		ipc_ns_gone(n->k, n);
 	if (n->kind == NS_MNT)
 		mnt_gone((struct mnt_ns *)n);
+	if (n->kind == NS_PID)
+		pid_gone((struct pid_ns *)n);
 	if (n->kind == NS_USER)
 		user_ns_free_maps(user_ns_of(n));
 	ns_unref(n->owner ? &n->owner->ns : NULL);
@@ -113,12 +116,14 @@ struct ns *ns_of(const struct task *t, enum ns_kind kind)
 {
 	if (kind == NS_USER)
 		return t->cred->user ? &t->cred->user->ns : NULL;
+	if (kind == NS_PID)
+		return t->nums ? &t->nums->ns->ns : NULL;
 	return t->ns ? t->ns->of[kind] : NULL;
 }
 
 struct ns *ns_for_children(const struct task *t, enum ns_kind kind)
 {
-	return ns_of(t, kind);
+	return t->ns ? t->ns->of[kind] : NULL;
 }
 
 /* Sets */
@@ -209,6 +214,7 @@ static const struct maker {
 	{ NS_UTS, make_uts },
 	{ NS_IPC, make_ipc },
 	{ NS_CGROUP, make_cgroup },
+	{ NS_PID, pid_create },
 };
 
 /* What a call changes in a task: all of it, or nothing. NULL: as it is. */
@@ -309,11 +315,13 @@ static int make_new(struct task *n, struct task *t, uint64_t flags, struct chang
 int ns_inherit(struct task *n, struct task *t, uint64_t flags)
 {
 	struct change c = { 0 };
+	int r = 0;
 
 	n->ns = ns_set_ref(t->ns);
-	if (!(flags & NS_FLAGS))
-		return 0;
-	return change_end(n, &c, make_new(n, t, flags, &c));
+	n->nums = pid_nums_ref(t->nums); /* it is where its parent is, until it has its own */
+	if (flags & NS_FLAGS)
+		r = change_end(n, &c, make_new(n, t, flags, &c));
+	return r < 0 || (!n->nums && !n->ns) ? r : pid_assign(n);
 }
 
 int ns_unshare(struct task *t, uint64_t flags)
@@ -366,6 +374,8 @@ static int enter_one(struct task *t, enum ns_kind kind, struct ns *to, struct ch
 		if (r < 0)
 			return r;
 	}
+	if (kind == NS_PID && !pid_ns_is_below((struct pid_ns *)to, pid_ns_of(t)))
+		return -EINVAL;
 	if (!c->set)
 		c->set = set_copy(t->ns);
 	if (!c->set)

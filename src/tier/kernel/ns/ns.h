@@ -45,7 +45,7 @@ bool uts_may_change(const struct task *t);
 /* What a task has besides its cred's; never changed once it is somebody's. */
 struct ns_set {
 	unsigned refs;
-	struct ns *of[NS_KINDS]; /* references; [NS_USER] is not used */
+	struct ns *of[NS_KINDS]; /* references; [NS_USER] is not used, [NS_PID] is its children's */
 };
 
 struct ns *ns_ref(struct ns *n); /* NULL stays NULL */
@@ -63,7 +63,7 @@ enum { NS_TIME_FLAG = 0x80 };
 
 /* The one that @t is in. */
 struct ns *ns_of(const struct task *t, enum ns_kind kind);
-/* The one that its children will be in: only pid and time differ. */
+/* The one that its children will be in: of those in its set. */
 struct ns *ns_for_children(const struct task *t, enum ns_kind kind);
 struct ns_set *ns_set_ref(struct ns_set *s);
 void ns_set_unref(struct ns_set *s);

@@ -13,6 +13,7 @@
 
 #include "base/str.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
@@ -220,6 +221,16 @@ static long open_owner(struct task *t, const struct node *n)
 	return open_related(t, NS_USER, u ? &u->ns : NULL);
 }
 
+/* The parent, if it is the caller's own or below that. */
+static long open_parent(struct task *t, const struct node *n)
+{
+	struct pid_ns *p = n->ns ? ((struct pid_ns *)n->ns)->parent : NULL;
+
+	if (!n->ns || !pid_ns_is_below(p, pid_ns_of(t)))
+		return -EPERM;
+	return open_related(t, NS_PID, p ? &p->ns : NULL);
+}
+
 static long ns_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 {
 	const struct node *n = node(f->inode);
@@ -230,7 +241,7 @@ static long ns_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 	case NS_GET_PARENT:
 		if (n->kind == NS_USER)
 			return open_owner(t, n);
-		return n->kind == NS_PID ? -EPERM : -EINVAL;
+		return n->kind == NS_PID ? open_parent(t, n) : -EINVAL;
 	case NS_GET_NSTYPE:
 		return (long)ns_flag(n->kind);
 	case NS_GET_OWNER_UID:

@@ -11,6 +11,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/walk.h"
 
@@ -69,11 +70,30 @@ static void uts_walk(struct uts_ns *u, struct walk *w)
 	u->hostname[sizeof(u->hostname) - 1] = u->domainname[sizeof(u->domainname) - 1] = '\0';
 }
 
+/* Its first process is known when there are processes. */
+static void pid_walk(struct pid_ns *p, struct walk *w)
+{
+	struct ns *up = p->parent ? &p->parent->ns : NULL;
+
+	ns_ref_walk(w, "parent", NS_PID, &up);
+	if (w->mode == WALK_LOAD) {
+		p->parent = (struct pid_ns *)up;
+		p->level = p->parent ? p->parent->level + 1 : 1;
+	}
+	walk_i32(w, "last", &p->last);
+	walk_bool(w, "over", &p->over);
+	if (p->last < 0 || p->last > GUEST_TASKS_MAX) {
+		p->last = 0;
+		walk_fail(w, -EBADMSG);
+	}
+}
+
 static size_t size_of(uint32_t kind)
 {
 	return kind == NS_USER  ? sizeof(struct user_ns)
 	       : kind == NS_UTS ? sizeof(struct uts_ns)
 	       : kind == NS_MNT ? sizeof(struct mnt_ns)
+	       : kind == NS_PID ? sizeof(struct pid_ns)
 				: sizeof(struct ns);
 }
 
@@ -108,6 +128,8 @@ static void ns_walk(struct kernel *k, struct ns *n, struct walk *w)
 		user_walk(user_ns_of(n), w);
 	if (kind == NS_UTS)
 		uts_walk((struct uts_ns *)n, w);
+	if (kind == NS_PID)
+		pid_walk((struct pid_ns *)n, w);
 }
 
 void namespaces_walk(struct kernel *k, struct walk *w)

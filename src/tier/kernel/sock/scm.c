@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sock/msg.h"
 
 #include "base/own.h"
@@ -57,6 +58,7 @@ static int add_files(struct task *task, struct scm *scm, const uint8_t *data, si
 
 static int set_cred(struct task *task, struct scm *scm, const uint8_t *data, size_t len)
 {
+	const struct ns *owner = ns_of(task, NS_PID);
 	const struct cred *c = task->cred;
 	struct gucred u;
 
@@ -67,10 +69,12 @@ static int set_cred(struct task *task, struct scm *scm, const uint8_t *data, siz
 	u.gid = gid_in(task, u.gid);
 	if (u.uid == ID_NONE || u.gid == ID_NONE)
 		return -EINVAL;
-	if (u.pid != task->proc->pid && !task_capable(task, CAP_SYS_ADMIN))
+	if (u.pid != proc_nr(task, task->proc) &&
+		!task_capable_in(task, owner ? owner->owner : NULL, CAP_SYS_ADMIN))
 		return -EPERM;
-	if (u.pid != task->proc->pid && !proc_find(task->k, u.pid))
+	if (!proc_at(task, u.pid))
 		return -ESRCH;
+	u.pid = proc_at(task, u.pid)->pid;
 	if (u.uid != c->uid && u.uid != c->euid && u.uid != c->suid &&
 		!task_capable_own(task, CAP_SETUID))
 		return -EPERM;

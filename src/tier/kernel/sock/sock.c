@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "base/str.h"
@@ -23,6 +24,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/walk.h"
 
 struct sock_state *sock_state(struct kernel *k)
@@ -152,6 +154,7 @@ void sock_unref(struct sock *s)
 		s->all_next->all_prev = s->all_prev;
 	st->count--;
 	inode_unref(s->inode);
+	landlock_unref(s->landlock);
 	free(s);
 }
 
@@ -187,7 +190,7 @@ struct gucred gucred_of(const struct task *t)
 
 struct gucred gucred_out(const struct task *t, const struct gucred *c)
 {
-	return (struct gucred){ c->pid, uid_out(t, c->uid), gid_out(t, c->gid) };
+	return (struct gucred){ pid_out(t, c->pid), uid_out(t, c->uid), gid_out(t, c->gid) };
 }
 
 void sock_set_peercred(struct sock *s, const struct gucred *c)
@@ -299,15 +302,16 @@ static long socket_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t 
 		if (pid == INT32_MIN)
 			return -EINVAL;
 		f->owner_type = pid < 0 ? 2 : 1; /* a group, or a process */
-		f->owner_pid = pid < 0 ? -pid : pid;
+		f->owner_pid = pid < 0 ? pgrp_in(t, -pid) : pid ? pid_in(t, pid) : 0;
 		f->owner_uid = t->cred->uid;
 		f->owner_euid = t->cred->euid;
 		return 0;
 	}
 	case FIOGETOWN:
 	case SIOCGPGRP:
-		return guest_write_u32(
-			t, GVA(arg), (uint32_t)(f->owner_type == 2 ? -f->owner_pid : f->owner_pid));
+		return guest_write_u32(t, GVA(arg),
+			(uint32_t)(f->owner_type == 2 ? -pid_out(t, f->owner_pid)
+						      : pid_out(t, f->owner_pid)));
 	default:
 		return sock_ioctl_if(s, t, cmd, arg);
 	}

@@ -15,6 +15,7 @@
 #include "tier/kernel/fs/memfd.h"
 #include "tier/kernel/io/inotify.h"
 #include "tier/kernel/io/pipe.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/lease.h"
@@ -136,7 +137,7 @@ static long get_lock(struct task *t, struct file *f, gva_t arg, bool ofd)
 		g.whence = SEEK_SET;
 		g.start = in_way->start;
 		g.len = in_way->end == INT64_MAX ? 0 : in_way->end - in_way->start + 1;
-		g.pid = in_way->pid;
+		g.pid = pid_out(t, in_way->pid);
 	}
 	return guest_write(t, arg, &g, sizeof(g));
 }
@@ -182,10 +183,10 @@ static long set_lock(struct task *t, struct file *f, gva_t arg, bool ofd, bool w
 
 static long get_owner(struct task *t, struct file *f, unsigned cmd, uint64_t arg)
 {
-	int32_t v[2] = { f->owner_type, f->owner_pid };
+	int32_t v[2] = { f->owner_type, pid_out(t, f->owner_pid) };
 
 	if (cmd == F_GETOWN)
-		return f->owner_type == 2 /* a group */ ? -f->owner_pid : f->owner_pid;
+		return v[0] == 2 /* a group */ ? -v[1] : v[1];
 	return guest_write(t, GVA(arg), v, sizeof(v));
 }
 
@@ -206,10 +207,12 @@ static long set_owner(struct task *t, struct file *f, unsigned cmd, uint64_t arg
 		if (v[0] < 0 || v[0] > 2)
 			return -EINVAL;
 	}
-	if (v[1] && v[0] == 2 && !pgrp_find(t->k, v[1]))
+	if (v[1] && v[0] == 2 && !pgrp_at(t, v[1]))
 		return -ESRCH;
-	if (v[1] && v[0] != 2 && !task_find(t->k, v[1]))
+	if (v[1] && v[0] != 2 && !task_at(t, v[1]))
 		return -ESRCH;
+	if (v[1])
+		v[1] = v[0] == 2 ? pgrp_in(t, v[1]) : pid_in(t, v[1]);
 	f->owner_type = v[0];
 	f->owner_pid = v[1];
 	f->owner_uid = t->cred->uid;

@@ -10,23 +10,24 @@
 #include <string.h>
 #include <linux/capability.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 
 SYSCALL0(getpid)
 {
-	return task->proc->pid;
+	return proc_nr(task, task->proc);
 }
 
 SYSCALL0(gettid)
 {
-	return task->tid;
+	return task_nr(task, task);
 }
 
 SYSCALL0(getppid)
 {
-	return task->proc->parent ? task->proc->parent->pid : 0;
+	return task->proc->parent ? proc_nr(task, task->proc->parent) : 0;
 }
 
 SYSCALL0(getuid)
@@ -148,6 +149,8 @@ static long set_gids(struct task *t, int64_t r, int64_t e, int64_t s)
 	if (s >= 0)
 		c->sgid = (uint32_t)s;
 	c->fsgid = c->egid;
+	if (t->cred->egid != c->egid)
+		t->pdeath_signal = 0;
 	cred_unref(t->cred);
 	t->cred = c;
 	return 0;
@@ -364,7 +367,7 @@ SYSCALL2(setgroups, uint32_t, size, gva_t, list)
 
 static struct proc *proc_arg(struct task *t, int pid)
 {
-	return pid ? proc_find(t->k, pid) : t->proc;
+	return pid ? proc_at(t, pid) : t->proc;
 }
 
 SYSCALL2(setpgid, int, pid, int, pgid)
@@ -383,31 +386,35 @@ SYSCALL2(setpgid, int, pid, int, pgid)
 		return -ESRCH;
 	if (p->pgrp->session != task->proc->pgrp->session)
 		return -EPERM;
-	return proc_set_pgrp(p, pgid ? pgid : p->pid);
+	if (!pgid || pgid == proc_nr(task, p))
+		return proc_set_pgrp(p, p->pid);
+	return proc_set_pgrp(p, pgrp_in(task, pgid));
 }
 
 SYSCALL1(getpgid, int, pid)
 {
 	struct proc *p = proc_arg(task, pid);
 
-	return p && p->pgrp ? p->pgrp->id : -ESRCH;
+	return p && p->pgrp ? pgrp_nr(task, p->pgrp) : -ESRCH;
 }
 
 SYSCALL0(getpgrp)
 {
-	return task->proc->pgrp->id;
+	return pgrp_nr(task, task->proc->pgrp);
 }
 
 SYSCALL0(setsid)
 {
-	return proc_set_sid(task->proc);
+	int r = proc_set_sid(task->proc);
+
+	return r < 0 ? r : proc_nr(task, task->proc);
 }
 
 SYSCALL1(getsid, int, pid)
 {
 	struct proc *p = proc_arg(task, pid);
 
-	return p && p->pgrp ? p->pgrp->session->id : -ESRCH;
+	return p && p->pgrp ? session_nr(task, p->pgrp->session) : -ESRCH;
 }
 
 /* Capabilities */
@@ -443,7 +450,7 @@ SYSCALL2(capget, gva_t, uheader, gva_t, udata)
 		return words == -EINVAL && gva_null(udata) ? 0 : words;
 	if (h.pid < 0)
 		return -EINVAL;
-	t = h.pid ? task_find(task->k, h.pid) : task;
+	t = h.pid ? task_at(task, h.pid) : task;
 	if (!t)
 		return -ESRCH;
 	if (gva_null(udata))
@@ -467,7 +474,7 @@ SYSCALL2(capset, gva_t, uheader, gva_t, udata)
 
 	if (words < 0)
 		return words;
-	if (h.pid && h.pid != task->tid)
+	if (h.pid && h.pid != task_nr(task, task))
 		return -EPERM;
 	if (guest_read(task, d, udata, (size_t)words * 12) < 0)
 		return -EFAULT;

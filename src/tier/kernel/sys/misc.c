@@ -20,6 +20,7 @@
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ns/ns.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/proc.h"
@@ -140,7 +141,7 @@ static long set_limit(struct task *t, struct proc *p, unsigned what, const struc
 
 SYSCALL4(prlimit64, int, pid, unsigned, what, gva_t, unew, gva_t, uold)
 {
-	struct proc *p = pid ? proc_find(task->k, pid) : task->proc;
+	struct proc *p = pid ? proc_at(task, pid) : task->proc;
 	struct rlimit n, old;
 	long r;
 
@@ -229,7 +230,7 @@ SYSCALL1(times, gva_t, ubuf)
 SYSCALL1(set_tid_address, uint64_t, at)
 {
 	task->clear_tid = at;
-	return task->tid;
+	return task_nr(task, task);
 }
 
 SYSCALL1(personality, uint64_t, persona)
@@ -276,7 +277,7 @@ SYSCALL2(arch_prctl, int, code, uint64_t, addr)
 
 SYSCALL3(get_robust_list, int, tid, gva_t, uhead, gva_t, ulen)
 {
-	struct task *t = tid ? task_find(task->k, tid) : task;
+	struct task *t = tid ? task_at(task, tid) : task;
 
 	if (!t || t->state == TASK_DEAD)
 		return -ESRCH;
@@ -315,7 +316,7 @@ static long compare(struct kernel *k, const void *a, const void *b)
 SYSCALL5(kcmp, int, a_pid, int, b_pid, int, type, uint64_t, x, uint64_t, y)
 {
 	enum { OF_FILE, OF_VM, OF_FILES, OF_FS, OF_SIGHAND, OF_IO, OF_SEM, OF_EPOLL };
-	struct task *a = task_find(task->k, a_pid), *b = task_find(task->k, b_pid);
+	struct task *a = task_at(task, a_pid), *b = task_at(task, b_pid);
 	struct file *f, *g;
 
 	if (!a || !b || a->state == TASK_DEAD || b->state == TASK_DEAD)

@@ -14,6 +14,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
@@ -58,7 +59,13 @@ static void embryo_late(struct kernel *k, struct ktimer *timer)
 		task_exit(t, SIGKILL);
 }
 
-static int check_flags(const struct clone_req *q)
+/* Will its children be in its own pid namespace? */
+static bool pid_stays(const struct task *t)
+{
+	return ns_for_children(t, NS_PID) == ns_of(t, NS_PID);
+}
+
+static int check_flags(const struct task *t, const struct clone_req *q)
 {
 	uint64_t f = q->flags;
 
@@ -68,7 +75,9 @@ static int check_flags(const struct clone_req *q)
 		return -EINVAL;
 	if ((f & CLONE_NEWIPC) && (f & CLONE_SYSVSEM))
 		return -EINVAL;
-	if ((f & CLONE_THREAD) && (f & (CLONE_NEWUSER | CLONE_NEWPID)))
+	if ((f & CLONE_THREAD) && ((f & (CLONE_NEWUSER | CLONE_NEWPID)) || !pid_stays(t)))
+		return -EINVAL;
+	if ((f & CLONE_PARENT) && pid_is_init(t->proc))
 		return -EINVAL;
 	if (f & ~(CLONE_NEEDS_KNOWN | NS_FLAGS))
 		return -EINVAL;
@@ -88,7 +97,7 @@ static int give_numbers(struct task *t, struct task *n, const struct clone_req *
 	int r = 0;
 
 	if (q->flags & CLONE_PARENT_SETTID)
-		guest_write_u32(t, GVA(q->parent_tid), (uint32_t)n->tid);
+		guest_write_u32(t, GVA(q->parent_tid), (uint32_t)task_nr(t, n));
 	if (q->flags & CLONE_CHILD_SETTID)
 		n->child_settid = q->child_tid;
 	if (q->flags & CLONE_PIDFD) {
@@ -116,7 +125,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.ctid = q->child_tid;
 	o.c.slot = slot;
 	o.c.token = n->token;
-	o.c.tid = n->tid;
+	o.c.tid = task_nr(t, n);
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
 	o.c.log = place_has_log(t);
 	if (!order_write(t, &o, sizeof(o)))
@@ -140,7 +149,7 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	uint64_t slot = 0;
 	uint32_t limit;
 	struct task *n;
-	long r = check_flags(q);
+	long r = check_flags(t, q);
 	int err;
 
 	if (r < 0)
@@ -193,7 +202,7 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	trace_cloned(t, n, q->flags);
 	n->embryo_timer.fn = embryo_late;
 	ktimer_set(t->k, &n->embryo_timer, kernel_now(t->k) + EMBRYO_MS * 1000000LL);
-	return n->tid; /* the shim puts it there again, once the child exists */
+	return task_nr(t, n); /* the shim puts it there again, once the child exists */
 }
 
 SYSCALL0(fork)
@@ -461,10 +470,10 @@ static struct rusage usage_told(const struct news *n)
 
 SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 {
-	struct wait_req q = { .kind = BY_PID, .id = pid, .options = options | WEXITED };
+	struct wait_req q = { .kind = BY_PID, .options = options | WEXITED };
 	struct news n;
 	struct rusage ru;
-	long r;
+	long r, shown;
 
 	if (options & ~(WNOHANG | WUNTRACED | WCONTINUED | (int)(__WALL | __WCLONE | __WNOTHREAD)))
 		return -EINVAL;
@@ -474,18 +483,21 @@ SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 		q.kind = BY_ANY;
 	else if (pid <= 0) {
 		q.kind = BY_PGRP;
-		q.id = pid ? -pid : task->proc->pgrp->id;
+		q.id = pid ? pgrp_in(task, -pid) : task->proc->pgrp->id;
+	} else {
+		q.id = pid_in(task, pid);
 	}
 	r = find_news(task, &q, &n);
 	if (r != 1)
 		return r;
 	ru = usage_told(&n);
+	shown = pid_out(task, n.id);
 	if (!gva_null(ustatus) && guest_write_u32(task, ustatus, (uint32_t)n.status) < 0)
 		return -EFAULT;
 	if (!gva_null(urusage) && guest_write(task, urusage, &ru, GUEST_RUSAGE_BYTES) < 0)
 		return -EFAULT;
 	seen(task, &n, &q);
-	return n.id;
+	return shown;
 }
 
 static void fill_info(const struct task *t, union gsiginfo *si, const struct news *n)
@@ -494,7 +506,7 @@ static void fill_info(const struct task *t, union gsiginfo *si, const struct new
 
 	memset(si, 0, sizeof(*si));
 	si->signo = SIGCHLD;
-	si->chld.pid = n->id;
+	si->chld.pid = pid_out(t, n->id);
 	si->chld.uid = uid_out(t, n->uid);
 	if (status == 0xffff) {
 		si->code = CLD_CONTINUED;
@@ -531,13 +543,13 @@ SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage
 		q.kind = BY_PID;
 		if (id <= 0)
 			return -EINVAL;
+		q.id = pid_in(task, id);
 		break;
 	case P_PGID:
 		q.kind = BY_PGRP;
 		if (id < 0)
 			return -EINVAL;
-		if (!id)
-			q.id = task->proc->pgrp->id;
+		q.id = id ? pgrp_in(task, id) : task->proc->pgrp->id;
 		break;
 	case 3: /* P_PIDFD */
 		q.kind = BY_PID;

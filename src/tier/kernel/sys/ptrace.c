@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/regset.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
@@ -24,7 +25,7 @@
 
 /* Where things are in struct user. */
 enum { USER_REGS_END = UREG_COUNT * 8, USER_DEBUG = 848, USER_DEBUG_END = 912, USER_END = 912 };
-enum { OPTIONS_KNOWN = 0x7f | PTRACE_O_EXITKILL, EMBRYO_LOOK_NS = 2000000 };
+enum { OPTIONS_KNOWN = 0x7f | PTRACE_O_EXITKILL };
 
 static long poke(struct task *it, uint64_t addr, uint64_t word)
 {
@@ -282,11 +283,8 @@ static long attach(struct task *task, struct task *it, int64_t op, uint64_t addr
 	if (it->proc == task->proc || it->proc == task->k->init || it->proc->exiting ||
 		!task_may_trace(task, it))
 		return -EPERM;
-	if (it->embryo) { /* between its parent's call and its own first word */
-		task->call.deadline = kernel_now(task->k) + EMBRYO_LOOK_NS;
-		task->call.timed_out = false;
-		return wait_block(task);
-	}
+	if (it->embryo)
+		return task_wait_born(task);
 	task->call.deadline = 0;
 	r = trace_attach(
 		it, task->proc, op == PTRACE_SEIZE, op == PTRACE_SEIZE ? (uint32_t)opts : 0);
@@ -383,7 +381,7 @@ SYSCALL4(ptrace, int64_t, op, int, pid, uint64_t, addr, uint64_t, data)
 
 	if (op == PTRACE_TRACEME)
 		return trace_me(task);
-	it = pid > 0 ? task_find(task->k, pid) : NULL;
+	it = pid > 0 ? task_at(task, pid) : NULL;
 	if (!it || it->state == TASK_DEAD || !task_is_open_to(task, it))
 		return -ESRCH;
 	if (op == PTRACE_ATTACH || op == PTRACE_SEIZE)

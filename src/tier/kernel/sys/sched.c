@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 
 #include "base/ckd.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
@@ -50,7 +51,7 @@ _Static_assert(sizeof(struct attr) == ATTR_BYTES, "as Linux has it");
 
 static struct task *task_arg(struct task *t, int tid)
 {
-	return tid ? task_find(t->k, tid) : t; /* a zombie still has all this */
+	return tid ? task_at(t, tid) : t; /* a zombie still has all this */
 }
 
 static bool is_policy(int policy)
@@ -370,7 +371,7 @@ static long for_each(struct task *task, int kind, int who,
 	int (*fn)(struct task *task, struct task *t, long *arg), long *arg)
 {
 	uint32_t uid = who ? uid_in(task, (uint32_t)who) : task->cred->uid;
-	int32_t group = who ? who : task->proc->pgrp->id;
+	int32_t group = who ? pgrp_in(task, who) : task->proc->pgrp->id;
 	long r = -ESRCH;
 
 	if (kind == OF_PROCESS) {

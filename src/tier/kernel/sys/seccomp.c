@@ -10,6 +10,7 @@
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
@@ -33,7 +34,7 @@ static int32_t stranger(const struct task *task)
 	for (struct task *t = task->proc->tasks; t; t = t->next)
 		if (t != task && t->state != TASK_DEAD &&
 			(t->seccomp_strict || !is_ancestor(t->filters, task->filters)))
-			return t->tid;
+			return task_nr(task, t);
 	return 0;
 }
 

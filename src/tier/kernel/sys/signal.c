@@ -10,6 +10,7 @@
 #include <string.h>
 #include <linux/capability.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/proc.h"
@@ -197,30 +198,48 @@ static int send_checked(struct task *t, struct proc *p, int sig, const union gsi
 	return signal_send_proc(p, sig, info);
 }
 
+/* Is @p meant? @pgrp: a group, or -1 for all that @t can see but itself and the first. */
+static bool is_meant(const struct task *t, const struct proc *p, int32_t pgrp)
+{
+	if (pgrp < 0)
+		return p != t->proc && p != t->k->init && proc_nr(t, p) > (pid_ns_of(t) ? 1 : 0);
+	return p->pgrp && p->pgrp->id == pgrp;
+}
+
+/* One may end others: who is meant is written down first. */
 static long kill_many(struct task *t, int32_t pgrp, int sig, const union gsiginfo *info)
 {
-	struct proc *next;
+	int32_t *pids = calloc(t->k->task_count, sizeof(*pids));
+	unsigned n = 0;
 	long r = -ESRCH;
 
-	for (struct proc *p = t->k->procs; p; p = next) {
-		int one;
+	if (!pids)
+		return -ENOMEM;
+	for (struct proc *p = t->k->procs; p; p = p->next)
+		if (is_meant(t, p, pgrp))
+			pids[n++] = p->pid;
+	for (unsigned i = 0; i < n; i++) {
+		struct proc *p = proc_find(t->k, pids[i]);
+		int one = p ? send_checked(t, p, sig, info) : 0;
 
-		next = p->next;
-		if (pgrp < 0 ? p == t->k->init || p == t->proc : !p->pgrp || p->pgrp->id != pgrp)
-			continue;
-		one = send_checked(t, p, sig, info);
 		if (r != 0)
 			r = one == 0 || r == -ESRCH ? one : r;
 	}
+	free(pids);
 	return r;
 }
 
 /* The number of any of its threads will do. */
 static struct proc *proc_of(struct task *task, int32_t pid)
 {
-	struct task *t = task_find(task->k, pid);
+	struct task *t = task_at(task, pid);
 
 	return t ? t->proc : NULL;
+}
+
+static long kill_group(struct task *t, const struct pgrp *g, int sig, const union gsiginfo *info)
+{
+	return g ? kill_many(t, g->id, sig, info) : -ESRCH;
 }
 
 SYSCALL2(kill, int, pid, int, sig)
@@ -236,7 +255,7 @@ SYSCALL2(kill, int, pid, int, sig)
 	if (pid == INT32_MIN)
 		return -ESRCH;
 	if (pid <= 0)
-		return kill_many(task, pid ? -pid : task->proc->pgrp->id, sig, &info);
+		return kill_group(task, pid ? pgrp_at(task, -pid) : task->proc->pgrp, sig, &info);
 	p = proc_of(task, pid);
 	return p ? send_checked(task, p, sig, &info) : -ESRCH;
 }
@@ -244,10 +263,10 @@ SYSCALL2(kill, int, pid, int, sig)
 static long kill_thread(
 	struct task *t, int32_t pid, int32_t tid, int sig, const union gsiginfo *info)
 {
-	struct task *to = task_find(t->k, tid);
+	struct task *to = task_at(t, tid);
 	int r;
 
-	if (!to || to->state == TASK_DEAD || (pid && to->proc->pid != pid))
+	if (!to || to->state == TASK_DEAD || (pid && proc_nr(t, to->proc) != pid))
 		return -ESRCH;
 	r = signal_may(t, to->proc, sig);
 	return r < 0 || !sig ? r : signal_send_task(to, sig, info);
@@ -285,8 +304,10 @@ static long read_info(struct task *t, struct proc *to, int sig, gva_t uinfo, uni
 	/* Words that only the kernel may use. */
 	if ((info->code >= 0 || info->code == SI_TKILL) && to != t->proc)
 		return -EPERM;
-	if (info->code == SI_QUEUE || info->code == SI_USER || info->code == SI_TKILL)
+	if (info->code == SI_QUEUE || info->code == SI_USER || info->code == SI_TKILL) {
 		info->kill.uid = uid_in(t, info->kill.uid);
+		info->kill.pid = pid_in(t, info->kill.pid);
+	}
 	return 0;
 }
 
@@ -303,7 +324,7 @@ SYSCALL3(rt_sigqueueinfo, int, pid, int, sig, gva_t, uinfo)
 
 SYSCALL4(rt_tgsigqueueinfo, int, pid, int, tid, int, sig, gva_t, uinfo)
 {
-	struct proc *p = proc_find(task->k, pid);
+	struct proc *p = proc_at(task, pid);
 	union gsiginfo info;
 	long r;
 
@@ -319,10 +340,10 @@ SYSCALL2(pidfd_open, int, pid, unsigned, flags)
 
 	if (pid <= 0 || (flags & ~(04000u | 0200u)))
 		return -EINVAL;
-	t = task_find(task->k, pid);
+	t = task_at(task, pid);
 	if (!t)
 		return -ESRCH;
-	if (t->proc->pid != pid)
+	if (t != proc_leader(t->proc))
 		return flags & 0200 ? pidfd_install(task, t->proc, flags & 04000) : -EINVAL;
 	return pidfd_install(task, t->proc, flags & 04000);
 }

@@ -14,6 +14,7 @@
 #include "tier/kernel/io/event.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/io/timers.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
@@ -35,7 +36,7 @@ static int cpu_clock(struct task *task, int32_t id, int64_t *ret)
 {
 	int32_t pid = ~(id >> 3);
 	bool thread = id & 4;
-	struct task *t = pid ? task_find(task->k, pid) : task;
+	struct task *t = pid ? task_at(task, pid) : task;
 
 	if ((id & 3) > CPU_CLOCK_SCHED || !t)
 		return -EINVAL;
@@ -45,7 +46,7 @@ static int cpu_clock(struct task *task, int32_t id, int64_t *ret)
 		*ret = task_cpu_ns(t);
 		return 0;
 	}
-	if (pid && t->proc->pid != pid)
+	if (pid && t != proc_leader(t->proc))
 		return -EINVAL;
 	*ret = proc_cpu_ns(t->proc);
 	return 0;

@@ -17,6 +17,7 @@
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/keys/key.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/mm/lock.h"
@@ -125,8 +126,18 @@ void mm_unref(struct mm *mm)
 	free(mm->slots);
 	mm_unlock_all(mm);
 	aio_done(mm);
+	free(mm->policies);
 	place_free(mm->place);
 	free(mm);
+}
+
+enum { BORN_LOOK_NS = 2000000 };
+
+long task_wait_born(struct task *t)
+{
+	t->call.deadline = kernel_now(t->k) + BORN_LOOK_NS;
+	t->call.timed_out = false;
+	return wait_block(t);
 }
 
 static struct mm *mm_copy(const struct mm *from)
@@ -145,6 +156,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->lock_count = 0;
 	mm->lock_future = false;
 	mm->aio = NULL;
+	mm->policies = NULL;
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
@@ -192,6 +204,7 @@ static void task_bury(struct task *t)
 	sighand_unref(t->sighand);
 	cred_unref(t->cred);
 	ns_set_unref(t->ns);
+	pid_nums_unref(t->nums);
 	mm_unref(t->mm);
 	seccomp_unref(t->filters);
 	keys_task_gone(t);
@@ -211,8 +224,10 @@ static void pgrp_join(struct proc *p, struct pgrp *g)
 
 void session_unref(struct session *s)
 {
-	if (--s->refs == 0)
-		free(s);
+	if (--s->refs)
+		return;
+	pid_nums_unref(s->nums);
+	free(s);
 }
 
 static void pgrp_leave(struct proc *p)
@@ -233,6 +248,7 @@ static void pgrp_leave(struct proc *p)
 		;
 	*pg = g->next;
 	session_unref(g->session);
+	pid_nums_unref(g->nums);
 	free(g);
 }
 
@@ -276,6 +292,8 @@ int proc_set_sid(struct proc *p)
 		free(s);
 		return -ENOMEM;
 	}
+	s->nums = pid_nums_ref(p->tasks->nums);
+	g->nums = pid_nums_ref(p->tasks->nums);
 	pgrp_leave(p);
 	pgrp_join(p, g);
 	return p->pid;
@@ -293,10 +311,12 @@ int proc_set_pgrp(struct proc *p, int32_t id)
 		return -EPERM;
 	if (!g && id != p->pid)
 		return -EPERM;
-	if (!g)
+	if (!g) {
 		g = pgrp_create(p->k, id, p->pgrp->session);
-	if (!g)
-		return -ENOMEM;
+		if (!g)
+			return -ENOMEM;
+		g->nums = pid_nums_ref(p->tasks->nums);
+	}
 	pgrp_leave(p);
 	pgrp_join(p, g);
 	return 0;
@@ -450,6 +470,7 @@ struct task *task_clone(struct task *t, uint64_t flags, int *ret_err)
 	sched_inherit(n, t);
 	n->timer_slack_ns = n->timer_slack_default_ns = t->timer_slack_ns;
 	n->no_new_privs = t->no_new_privs;
+	n->policy = t->policy;
 	n->seccomp_strict = t->seccomp_strict;
 	n->filters = seccomp_ref(t->filters);
 	if (!(flags & CLONE_VM) || (flags & CLONE_VFORK))
@@ -481,6 +502,7 @@ struct task *task_clone(struct task *t, uint64_t flags, int *ret_err)
 		p->sibling = p->parent->children;
 		p->parent->children = p;
 		pgrp_join(p, t->proc->pgrp);
+		pid_proc_born(p);
 	}
 	keys_task_born(n, t);
 	hash_add(n);
@@ -517,6 +539,7 @@ static void unlink_proc(struct proc *p)
 
 void proc_reap(struct proc *p)
 {
+	pid_proc_reaped(p);
 	timers_done(p);
 	ipc_proc_gone(p);
 	pidfds_reaped(p);
@@ -560,9 +583,10 @@ void kernel_bury(struct kernel *k)
 static struct proc *new_parent(struct proc *dead)
 {
 	for (struct proc *p = dead->parent; p; p = p->parent)
-		if (p->subreaper && p->state == PROC_LIVE && !p->exiting)
+		if (p->subreaper && p->state == PROC_LIVE && !p->exiting &&
+			pid_ns_of(p->tasks) == pid_ns_of(dead->tasks))
 			return p;
-	return dead->k->init;
+	return pid_reaper(dead);
 }
 
 static void tell_parent(struct proc *p);
@@ -646,6 +670,7 @@ static void proc_ended(struct proc *p)
 {
 	struct kernel *k = p->k;
 
+	pid_proc_ends(p);
 	timers_done(p);
 	ipc_proc_gone(p);
 	keys_proc_gone(p);
@@ -794,6 +819,8 @@ void proc_execed(struct task *t)
 		hash_remove(old);
 		hash_remove(t);
 		t->tid = old->tid;
+		pid_nums_unref(t->nums);
+		t->nums = pid_nums_ref(old->nums);
 		hash_add(t);
 		task_free(old);
 	}
@@ -812,7 +839,6 @@ void proc_execed(struct task *t)
 	}
 	memset(&t->altstack, 0, sizeof(t->altstack));
 	t->clear_tid = t->robust_list = 0;
-	t->pdeath_signal = 0;
 	timers_execed(p);
 	keys_execed(t);
 	if (p->k->ipc)

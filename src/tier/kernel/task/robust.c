@@ -8,6 +8,7 @@
  *        they carry our numbers.
  */
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 
@@ -22,7 +23,7 @@ static bool give_up(struct task *t, uint64_t at)
 	uint32_t word;
 
 	if (at % 4 || guest_read_u32(t, GVA(at), &word) < 0 ||
-		(word & OWNER_MASK) != (uint32_t)t->tid)
+		(word & OWNER_MASK) != (uint32_t)task_nr(t, t))
 		return false;
 	return guest_write_u32(t, GVA(at), (word & WAITERS) | OWNER_DIED) == 0;
 }

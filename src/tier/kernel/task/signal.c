@@ -15,10 +15,12 @@
 
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/vfs/landlock.h"
 
 #define STOPS (GSIG_BIT(SIGSTOP) | GSIG_BIT(SIGTSTP) | GSIG_BIT(SIGTTIN) | GSIG_BIT(SIGTTOU))
 #define IGNORED_BY_DEFAULT                                                                         \
@@ -60,8 +62,12 @@ static void discard(struct kernel *k, struct sigpending *p, gsigset_t set)
 
 static bool is_init_safe(struct proc *p, int sig, const struct gsigaction *a)
 {
-	/* Pid 1 gets only what it has a handler for. */
-	return p == p->k->init && a->handler == GSIG_DFL;
+	if (a->handler != GSIG_DFL)
+		return false;
+	/* Pid 1 gets only what it has a handler for; that of a namespace also its end from above.
+	 */
+	return p == p->k->init || (pid_is_init(p) && !((sig == SIGKILL || sig == SIGSTOP) &&
+							     pid_is_above(p->k->acting, p)));
 }
 
 static bool is_ignored(struct proc *p, struct task *t, int sig)
@@ -79,11 +85,14 @@ static bool is_ignored(struct proc *p, struct task *t, int sig)
 /* Who sent it, as @to knows them. */
 static void localize(const struct task *to, union gsiginfo *i)
 {
-	if (i->signo == SIGCHLD && i->code > 0 && i->code != SI_KERNEL)
+	if (i->signo == SIGCHLD && i->code > 0 && i->code != SI_KERNEL) {
 		i->chld.uid = uid_out(to, i->chld.uid);
-	else if (i->code == SI_USER || i->code == SI_QUEUE || i->code == SI_TKILL ||
-		 i->code == SI_MESGQ)
+		i->chld.pid = pid_out(to, i->chld.pid);
+	} else if (i->code == SI_USER || i->code == SI_QUEUE || i->code == SI_TKILL ||
+		   i->code == SI_MESGQ) {
 		i->kill.uid = uid_out(to, i->kill.uid);
+		i->kill.pid = pid_out(to, i->kill.pid);
+	}
 }
 
 static int enqueue(struct proc *to, struct sigpending *p, int sig, const union gsiginfo *info)
@@ -109,7 +118,7 @@ static int enqueue(struct proc *to, struct sigpending *p, int sig, const union g
 	else
 		q->info.code = SI_KERNEL;
 	q->info.signo = sig;
-	if (to->tasks->cred->user)
+	if (to->tasks->cred->user || to->tasks->nums)
 		localize(to->tasks, &q->info);
 	if (!p->last)
 		p->last = &p->first;
@@ -155,7 +164,7 @@ int signal_send_task(struct task *t, int sig, const union gsiginfo *info)
 	if (!sig || t->state == TASK_DEAD || p->exiting)
 		return 0;
 	before(p, sig);
-	if (sig == SIGKILL && p != t->k->init) {
+	if (sig == SIGKILL && !is_init_safe(p, sig, &t->sighand->act[SIGKILL - 1])) {
 		proc_exit(p, SIGKILL);
 		return 0;
 	}
@@ -178,7 +187,7 @@ int signal_send_proc(struct proc *p, int sig, const union gsiginfo *info)
 	if (!sig || p->state != PROC_LIVE || p->exiting)
 		return 0;
 	before(p, sig);
-	if (sig == SIGKILL && p != p->k->init) {
+	if (sig == SIGKILL && !is_init_safe(p, sig, &p->tasks->sighand->act[SIGKILL - 1])) {
 		proc_exit(p, SIGKILL);
 		return 0;
 	}
@@ -225,7 +234,7 @@ void signal_force(struct task *t, int sig, const union gsiginfo *info)
 		answers_signals(t->k);
 	}
 	t->mask &= ~GSIG_BIT(sig);
-	if (t->proc == t->k->init && a->handler == GSIG_DFL) {
+	if ((t->proc == t->k->init || pid_is_init(t->proc)) && a->handler == GSIG_DFL) {
 		proc_exit(t->proc, sig); /* a fault of pid 1 ends it, and the sandbox */
 		return;
 	}
@@ -236,7 +245,11 @@ int signal_may(struct task *t, struct proc *p, int sig)
 {
 	const struct cred *me = t->cred, *it = p->tasks->cred;
 
-	if (t->proc == p || task_capable_in(t, it->user, CAP_KILL))
+	if (t->proc == p)
+		return 0;
+	if (landlock_scoped(me->landlock, it->landlock, LANDLOCK_SIGNAL))
+		return -EPERM;
+	if (task_capable_in(t, it->user, CAP_KILL))
 		return 0;
 	if (me->euid == it->suid || me->euid == it->uid || me->uid == it->suid ||
 		me->uid == it->uid)

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/shim/frame.h"
 #include "tier/kernel/shim/shim.h"
 #include "tier/kernel/task/proc.h"
@@ -352,7 +353,7 @@ void trace_cloned(struct task *t, struct task *child, uint64_t flags)
 		trace_attach(child, tr->tracer, tr->seized, tr->options) < 0)
 		return;
 	tr->event = event;
-	tr->event_message = (uint64_t)child->tid;
+	tr->event_message = (uint64_t)task_nr(tr->tracer->tasks, child);
 	tr->due |= DUE_EVENT;
 	if (tr->seized)
 		child->trace->due |= DUE_TRAP;

@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/sys/sys.h"
@@ -73,6 +74,9 @@ static void collect(struct kernel *k, struct walk *w)
 	}
 	for (uint32_t i = 0; w->wanted && i < w->wanted->cred_count; i++)
 		walk_number(w, WALK_CRED, w->wanted->creds[i]);
+	for (uint32_t i = 1; i <= walk_count_of(w, WALK_CRED); i++)
+		if (((const struct cred *)walk_get(w, WALK_CRED, i))->landlock)
+			walk_fail(w, -EOPNOTSUPP); /* what its rules name may have no name */
 }
 
 static void make(struct walk *w, size_t which, uint32_t n)
@@ -116,11 +120,13 @@ static void session_walk(struct session *s, struct walk *w)
 {
 	walk_i32(w, "id", &s->id);
 	walk_i32(w, "tty_pgrp", &s->tty_pgrp);
+	pid_nums_walk(&s->nums, w);
 }
 
 static void pgrp_walk(struct pgrp *g, struct walk *w)
 {
 	walk_i32(w, "id", &g->id);
+	pid_nums_walk(&g->nums, w);
 	walk_need(w, "session", WALK_SESSION, (void **)&g->session);
 }
 
@@ -325,6 +331,7 @@ static void task_walk(struct kernel *k, struct task *t, struct walk *w)
 	walk_need(w, "cred", WALK_CRED, (void **)&t->cred);
 	walk_need(w, "sighand", WALK_SIGHAND, (void **)&t->sighand);
 	ns_set_walk(&t->ns, w);
+	pid_nums_walk(&t->nums, w);
 	walk_i32(w, "tid", &t->tid);
 	walk_count(w, "state", &state, TASK_DEAD);
 	t->state = (enum task_state)state;
@@ -505,11 +512,15 @@ static void unbuild(struct kernel *k, struct walk *w)
 		sigpending_flush(k, &t->pending);
 		seccomp_unref(t->filters);
 		ns_set_unref(t->ns);
+		pid_nums_unref(t->nums);
 		free(t->call.own);
 		free(t);
 	}
 	EACH(w, struct pgrp, WALK_PGRP, g)
-	free(g);
+	{
+		pid_nums_unref(g->nums);
+		free(g);
+	}
 }
 
 /* The lists that other code follows, out of the references. */
@@ -540,6 +551,8 @@ static void link_up(struct kernel *k, struct walk *w)
 		t->sighand->refs++;
 		t->proc->task_count += t->state != TASK_DEAD;
 	}
+	EACH(w, struct proc, WALK_PROC, p)
+	pid_proc_born(p);
 }
 
 int tasks_walk(struct kernel *k, struct walk *w)

@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <termios.h>
 
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/tty/tty.h"
 
 #include "tier/kernel/io/iostate.h"
@@ -107,9 +108,14 @@ static bool is_controlling(struct tty *t, struct task *task)
 
 static long get_pgrp(struct tty *t, struct task *task, uint64_t arg, bool master)
 {
+	struct pgrp *g = t->session ? pgrp_find(task->k, t->session->tty_pgrp) : NULL;
+	int32_t front = t->session ? t->session->tty_pgrp : 0;
+
 	if (!master && !is_controlling(t, task))
 		return -ENOTTY;
-	return guest_write_u32(task, GVA(arg), t->session ? (uint32_t)t->session->tty_pgrp : 0);
+	if (pid_ns_of(task))
+		front = g ? pgrp_nr(task, g) : 0;
+	return guest_write_u32(task, GVA(arg), (uint32_t)front);
 }
 
 static long set_pgrp(struct tty *t, struct task *task, uint64_t arg, bool master)
@@ -128,12 +134,12 @@ static long set_pgrp(struct tty *t, struct task *task, uint64_t arg, bool master
 		return -EFAULT;
 	if (id < 0)
 		return -EINVAL;
-	g = pgrp_find(task->k, id);
+	g = pgrp_at(task, id);
 	if (!g)
 		return -ESRCH;
 	if (g->session != t->session)
 		return -EPERM;
-	t->session->tty_pgrp = id;
+	t->session->tty_pgrp = g->id;
 	return 0;
 }
 
@@ -307,7 +313,7 @@ long tty_ioctl(struct file *f, struct task *task, unsigned cmd, uint64_t arg)
 	case TIOCGSID:
 		if (!t->session || (!master && !is_controlling(t, task)))
 			return -ENOTTY;
-		return guest_write_u32(task, GVA(arg), (uint32_t)t->session->id);
+		return guest_write_u32(task, GVA(arg), (uint32_t)session_nr(task, t->session));
 	case TIOCSCTTY:
 		return set_controlling(t, task, f, arg);
 	case TIOCNOTTY:

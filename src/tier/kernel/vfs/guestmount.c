@@ -48,7 +48,7 @@ static struct super *make_tmpfs(struct kernel *k, const struct mount_options *o)
 
 static struct super *make_proc(struct kernel *k, const struct mount_options *o)
 {
-	return proc_create(k);
+	return proc_create(k, (struct pid_ns *)o->pid);
 }
 
 static struct super *share_sysfs(struct kernel *k, const struct mount_options *o)

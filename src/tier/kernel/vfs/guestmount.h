@@ -14,6 +14,7 @@ struct mount_options {
 	uint64_t size; /* bytes; 0: no limit of its own */
 	bool read_only;
 	struct user_ns *user; /* borrowed: whose ids these are, and who owns it */
+	struct ns *pid;       /* the same: whose numbers a /proc has */
 };
 void mount_options_init(struct mount_options *o);
 /* One "key" or "key=value" (@value NULL: none). -EINVAL: not known. */

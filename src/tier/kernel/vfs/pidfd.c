@@ -16,6 +16,8 @@
 #include "base/str.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/pid.h"
+#include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/pidfd.h"
@@ -99,23 +101,24 @@ static unsigned pidfd_poll(struct file *f, struct poll_reg *reg)
 	return p->state == PROC_ZOMBIE ? POLLIN : 0;
 }
 
-static void put_live(struct proc *p, const struct info *asked, struct info *ret)
+static void put_live(
+	const struct task *viewer, struct proc *p, const struct info *asked, struct info *ret)
 {
 	const struct task *t = proc_leader(p);
 	const struct cred *c = t->cred;
 
 	ret->mask |= INFO_PID | INFO_CREDS | INFO_CGROUP;
 	ret->cgroup = 1; /* there is one, the root */
-	ret->pid = ret->tgid = (uint32_t)p->pid;
-	ret->ppid = p->parent ? (uint32_t)p->parent->pid : 0;
-	ret->ruid = c->uid;
-	ret->rgid = c->gid;
-	ret->euid = c->euid;
-	ret->egid = c->egid;
-	ret->suid = c->suid;
-	ret->sgid = c->sgid;
-	ret->fsuid = c->fsuid;
-	ret->fsgid = c->fsgid;
+	ret->pid = ret->tgid = (uint32_t)proc_nr(viewer, p);
+	ret->ppid = p->parent ? (uint32_t)proc_nr(viewer, p->parent) : 0;
+	ret->ruid = uid_out(viewer, c->uid);
+	ret->rgid = gid_out(viewer, c->gid);
+	ret->euid = uid_out(viewer, c->euid);
+	ret->egid = gid_out(viewer, c->egid);
+	ret->suid = uid_out(viewer, c->suid);
+	ret->sgid = gid_out(viewer, c->sgid);
+	ret->fsuid = uid_out(viewer, c->fsuid);
+	ret->fsgid = gid_out(viewer, c->fsgid);
 	if ((asked->mask & INFO_COREDUMP) && t->mm) {
 		ret->mask |= INFO_COREDUMP;
 		ret->core_mask = t->mm->dumpable ? CORE_USER : CORE_SKIPPED;
@@ -140,7 +143,7 @@ static long get_info(struct file *f, struct task *t, gva_t uinfo, size_t size)
 		info.exit_code = d->status;
 	}
 	if (p)
-		put_live(p, &asked, &info);
+		put_live(t, p, &asked, &info);
 	else if (!(asked.mask & INFO_EXIT))
 		return -ESRCH;
 	if (guest_write(t, uinfo, &info, known) < 0)
@@ -173,10 +176,10 @@ static int pidfd_show(struct file *f, char *buf, size_t cap)
 	return str_copy(buf, cap, "anon_inode:[pidfd]");
 }
 
-void pidfd_show_who(struct file *f, struct buf *out)
+void pidfd_show_who(struct file *f, const struct task *viewer, struct buf *out)
 {
 	const struct proc *p = f->ops == &pidfd_ops ? proc_of(f) : NULL;
-	int pid = p ? p->pid : -1;
+	int pid = !p ? -1 : viewer ? proc_nr(viewer, p) : p->pid;
 
 	if (f->ops == &pidfd_ops)
 		buf_add_fmt(out, "Pid:\t%d\nNSpid:\t%d\n", pid, pid);

@@ -22,7 +22,7 @@ int32_t pidfd_signal_pid(struct task *t, int fd);
 /* @p has been waited for, and its number is free: its descriptors keep how it ended. */
 void pidfds_reaped(struct proc *p);
 /* Lines of /proc/PID/fdinfo; nothing when @f is another kind of file. */
-void pidfd_show_who(struct file *f, struct buf *out);
+void pidfd_show_who(struct file *f, const struct task *viewer, struct buf *out);
 bool pidfd_is_nonblocking(struct task *t, int fd);
 
 #endif

@@ -400,7 +400,7 @@ static void some_processes(void)
 /* One that has left: its own names, ids, keys; a file of a namespace that nobody is in. */
 static void some_namespaces(void)
 {
-	struct task *apart = fake_fork(me);
+	struct task *apart = fake_fork(me), *first;
 	uint64_t path = text("/proc/self/uid_map"), uts = text("/proc/self/ns/uts");
 	long fd;
 
@@ -417,6 +417,11 @@ static void some_namespaces(void)
 	must(fake_call(apart, SYS_shmget, 0x5150, 4096, IPC_CREAT | 0600) >= 0);
 	must(fake_call(apart, SYS_unshare, CLONE_NEWNS | CLONE_NEWCGROUP) == 0);
 	must(fake_call(apart, SYS_mount, text("x"), text("/tmp"), text("tmpfs"), 0, 0) == 0);
+	must(fake_call(apart, SYS_unshare, CLONE_NEWPID) == 0);
+	first = fake_fork(apart);
+	made->first_pid = first->proc->pid;
+	must(fake_call(first, SYS_setsid) == 1);
+	must(fake_call(first, SYS_mount, text("p"), text("/tmp"), text("proc"), 0, 0) == 0);
 }
 
 void busy_make(struct busy *all, struct fake *fake)

@@ -62,6 +62,7 @@ enum {
 struct busy {
 	int32_t blocked_pid; /* waits in a read of FD_CLIENT */
 	int32_t thread_tid;  /* waits in a poll of it */
+	int32_t first_pid;   /* of a pid namespace */
 	int32_t apart_pid;   /* in namespaces of its own */
 	int32_t leader_pid;  /* of a session: that thread's */
 	int32_t zombie_pid;  /* ended with 3 */

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "tier/kernel/fs/memfd.h"
+#include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
@@ -53,6 +54,7 @@ static void super_walk(struct kernel *k, struct super *sb, struct walk *w)
 	uint32_t flags = sb ? sb->flags & SB_READ_ONLY : 0;
 	uint64_t dev = sb ? sb->dev : 0;
 	struct ns *owner = sb && sb->owner ? &sb->owner->ns : NULL;
+	struct ns *pid = sb ? (struct ns *)proc_view(sb) : NULL;
 	struct mount_options o;
 	int r = 0;
 
@@ -64,6 +66,8 @@ static void super_walk(struct kernel *k, struct super *sb, struct walk *w)
 	walk_u64(w, "dev", &dev);
 	ns_ref_walk(w, "owner", NS_USER, &owner);
 	o.user = owner ? user_ns_of(owner) : NULL;
+	ns_ref_walk(w, "pid", NS_PID, &pid);
+	o.pid = pid;
 	if (w->mode == WALK_LOAD && !w->err) {
 		r = type ? guest_fs_create(k, type, &o, &sb) : -EBADMSG;
 		if (r < 0) {
@@ -78,8 +82,10 @@ static void super_walk(struct kernel *k, struct super *sb, struct walk *w)
 				walk_fail(w, -EBADMSG); /* the kernel's own has its number */
 		}
 	}
-	if (w->mode == WALK_LOAD)
-		ns_unref(owner); /* the file system has its own */
+	if (w->mode == WALK_LOAD) { /* the file system has its own */
+		ns_unref(owner);
+		ns_unref(pid);
+	}
 	free(type);
 }
 

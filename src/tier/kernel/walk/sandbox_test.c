@@ -27,7 +27,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fake.h"
-#include "tier/kernel/ns/ns.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -354,7 +354,7 @@ static void use(struct kernel *k)
 /* Who has left is still apart, with its own ids, names and keys. */
 static void namespaces_are_there(struct kernel *k)
 {
-	struct task *apart = task_find(k, made.apart_pid);
+	struct task *apart = task_find(k, made.apart_pid), *first = task_find(k, made.first_pid);
 
 	assert_int_equal(fake_call(apart, SYS_getuid), 7);
 	assert_int_equal(fake_call(me, SYS_getuid), 0);
@@ -364,7 +364,14 @@ static void namespaces_are_there(struct kernel *k)
 	assert_int_equal(fake_call(me, SYS_shmget, 0x5150, 4096, 0600), -ENOENT);
 	assert_false(task_capable_in(apart, NULL, 21));
 	assert_true(task_capable_own(apart, 21));
-	assert_int_equal(k->namespace_count, 6);
+	assert_int_equal(fake_call(first, SYS_getpid), 1);
+	assert_int_equal(fake_call(first, SYS_getsid, 0), 1);
+	assert_true(pid_is_init(first->proc));
+	assert_int_equal(fake_call(first, SYS_kill, 1, SIGKILL), 0);
+	assert_int_equal(fake_call(first, SYS_access, text("/tmp/1"), 0), 0);
+	assert_int_equal(fake_call(first, SYS_access, text("/tmp/2"), 0), -ENOENT);
+	assert_int_equal(fake_call(first, SYS_umount2, text("/tmp"), MNT_DETACH), 0);
+	assert_int_equal(k->namespace_count, 7);
 	assert_true(apart->fs->root.mnt != me->fs->root.mnt);
 	assert_int_equal(fake_call(apart, SYS_access, text("/tmp/file"), 0), -ENOENT);
 	assert_int_equal(fake_call(apart, SYS_umount2, text("/proc"), MNT_DETACH), -EINVAL);
