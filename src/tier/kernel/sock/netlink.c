@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "tier/kernel/ns/net.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "base/buf.h"
@@ -320,7 +321,7 @@ static void netlink_autobind(struct sock *s, struct task *t)
 		return;
 	memset(s->local.raw, 0, sizeof(s->local.raw));
 	nl_of(&s->local)->nl_family = AF_NETLINK;
-	nl_of(&s->local)->nl_pid = (uint32_t)t->proc->pid;
+	nl_of(&s->local)->nl_pid = (uint32_t)proc_nr(t, t->proc);
 	s->local.len = sizeof(struct sockaddr_nl);
 }
 
@@ -354,7 +355,8 @@ static ssize_t netlink_send(struct sock *s, struct task *t, struct uio *io, stru
 		buf_init(&b, ANSWER_MAX);
 		if (q.nlmsg_flags & NLM_F_REQUEST && q.nlmsg_type >= NLMSG_MIN_TYPE) {
 			e = answer(t, &b, &q, data + at + sizeof(q), q.nlmsg_len - sizeof(q));
-			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) && !(q.nlmsg_flags & NLM_F_DUMP)))
+			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) &&
+					     (q.nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP))
 				add_error(&b, &q, -e);
 			r = put_answer(s, &b);
 		}
