@@ -113,7 +113,7 @@ int proc_write_setgroups(const struct proc_ctx *c, char *text)
 {
 	struct user_ns *u = c->t->cred->user;
 
-	if (!cred_capable_in(c->opened, u, CAP_SYS_ADMIN))
+	if (!c->opened || !cred_capable_in(c->opened, u, CAP_SYS_ADMIN))
 		return -EACCES;
 	return setgroups_write(u, text);
 }

@@ -148,7 +148,7 @@ int id_map_write(struct user_ns *u, enum id_kind kind, struct task *writer,
 	struct id_map m = { 0 };
 	int r;
 
-	if (!u || (opened->user != u && opened->user != u->ns.owner))
+	if (!u || !opened || (opened->user != u && opened->user != u->ns.owner))
 		return -EPERM;
 	if (u->maps[kind].count)
 		return -EPERM;

@@ -15,6 +15,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/vfs.h"
@@ -215,6 +216,7 @@ static const struct maker {
 	{ NS_IPC, make_ipc },
 	{ NS_CGROUP, make_cgroup },
 	{ NS_PID, pid_create },
+	{ NS_NET, net_create },
 };
 
 /* What a call changes in a task: all of it, or nothing. NULL: as it is. */

@@ -11,6 +11,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/walk.h"
@@ -94,6 +95,7 @@ static size_t size_of(uint32_t kind)
 	       : kind == NS_UTS ? sizeof(struct uts_ns)
 	       : kind == NS_MNT ? sizeof(struct mnt_ns)
 	       : kind == NS_PID ? sizeof(struct pid_ns)
+	       : kind == NS_NET ? sizeof(struct net_ns)
 				: sizeof(struct ns);
 }
 
@@ -130,6 +132,8 @@ static void ns_walk(struct kernel *k, struct ns *n, struct walk *w)
 		uts_walk((struct uts_ns *)n, w);
 	if (kind == NS_PID)
 		pid_walk((struct pid_ns *)n, w);
+	if (kind == NS_NET)
+		walk_bool(w, "up", &((struct net_ns *)n)->up);
 }
 
 void namespaces_walk(struct kernel *k, struct walk *w)

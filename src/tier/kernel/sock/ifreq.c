@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "tier/kernel/kernel.h"
@@ -49,13 +50,25 @@ static long list_interfaces(struct task *t, gva_t at)
 	return guest_write(t, at, &c.len, sizeof(c.len));
 }
 
-static int answer(unsigned cmd, struct ifreq *r)
+/* That of the first is, whether or not there is anything behind it. */
+static bool is_up(const struct task *t)
+{
+	const struct ns *n = ns_of(t, NS_NET);
+
+	return !n || net_is_up(t->k, n);
+}
+
+static int answer(const struct task *t, unsigned cmd, struct ifreq *r)
 {
 	switch (cmd) {
 	case SIOCGIFFLAGS:
-		r->ifr_flags = IFF_UP | IFF_LOOPBACK | IFF_RUNNING;
+		r->ifr_flags = IFF_LOOPBACK;
+		if (is_up(t))
+			r->ifr_flags |= IFF_UP | IFF_RUNNING;
 		return 0;
 	case SIOCGIFADDR:
+		if (!is_up(t))
+			return -EADDRNOTAVAIL;
 		fill_in(r, INADDR_LOOPBACK);
 		return 0;
 	case SIOCGIFNETMASK:
@@ -94,15 +107,15 @@ static bool is_change(unsigned cmd)
 	       cmd == SIOCSIFDSTADDR;
 }
 
-/* The one interface is up, and stays as it is: asking for that is no change. */
+/* The first namespace's interface is up, and stays as it is: asking for that is no change. */
 static long change(struct task *t, unsigned cmd, struct ifreq *r)
 {
-	if (!task_capable(t, CAP_NET_ADMIN))
+	if (!net_may(t, CAP_NET_ADMIN))
 		return -EPERM;
 	r->ifr_name[sizeof(r->ifr_name) - 1] = '\0';
 	if (strcmp(r->ifr_name, "lo") != 0)
 		return -ENODEV;
-	return cmd == SIOCSIFFLAGS && (r->ifr_flags & IFF_UP) ? 0 : -EPERM;
+	return cmd == SIOCSIFFLAGS ? net_set_up(t, r->ifr_flags & IFF_UP) : -EPERM;
 }
 
 long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg)
@@ -130,6 +143,6 @@ long sock_ioctl_if(struct sock *s, struct task *t, unsigned cmd, uint64_t arg)
 	r.ifr_name[sizeof(r.ifr_name) - 1] = '\0';
 	if (strcmp(r.ifr_name, "lo") != 0)
 		return -ENODEV;
-	e = answer(cmd, &r);
+	e = answer(t, cmd, &r);
 	return e < 0 ? e : guest_write(t, GVA(arg), &r, sizeof(r));
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "tier/kernel/io/iolimits.h"
@@ -146,7 +147,8 @@ static struct sock **table_of(const struct sock *s)
 static bool conflict_in(struct sock *const *table, const struct sock *s, uint16_t port)
 {
 	for (struct sock *o = table[port % NAME_BUCKETS]; o; o = o->hash_next) {
-		if (o != s && port_of(o) == port && overlap(o, s) && !may_share(o, s))
+		if (o != s && o->net == s->net && port_of(o) == port && overlap(o, s) &&
+			!may_share(o, s))
 			return true;
 	}
 	return false;
@@ -205,7 +207,7 @@ void inet_rehash(struct sock *s, bool established)
 static bool port_used_at_all(const struct sock *s, uint16_t port)
 {
 	for (struct sock *o = table_of(s)[port % NAME_BUCKETS]; o; o = o->hash_next) {
-		if (port_of(o) == port)
+		if (o->net == s->net && port_of(o) == port)
 			return true;
 	}
 	return port_taken(s, port);
@@ -262,9 +264,9 @@ int inet_bind(struct sock *s, struct task *t, const struct saddr *a)
 	}
 	if (s->family == AF_INET6 && is_v4(&addr) && s->v6only)
 		return -EINVAL;
-	if (!inet_addr_any(&addr) && (s->k->no_loopback || !inet_addr_is_ours(&addr)))
+	if (!inet_addr_any(&addr) && (!net_is_up(s->k, s->net) || !inet_addr_is_ours(&addr)))
 		return -EADDRNOTAVAIL;
-	if (port && port < PORT_PRIVILEGED && !task_capable(t, CAP_NET_BIND_SERVICE))
+	if (port && port < PORT_PRIVILEGED && !net_may(t, CAP_NET_BIND_SERVICE))
 		return -EACCES;
 	if (s->hashed || s->conn != SOCK_UNCONNECTED)
 		return -EINVAL;
@@ -337,7 +339,9 @@ struct sock *inet_lookup(const struct sock *asker, const struct in6_addr *addr, 
 	int best_score = 0;
 
 	for (struct sock *o = table_of(asker)[port % NAME_BUCKETS]; o; o = o->hash_next) {
-		int score = listeners && !o->listening ? 0 : match(o, addr, port, from, from_port);
+		int score = o->net != asker->net || (listeners && !o->listening)
+				    ? 0
+				    : match(o, addr, port, from, from_port);
 
 		if (score == 0 || score < best_score)
 			continue;
@@ -446,7 +450,7 @@ static int tcp_target(struct sock *s, const struct saddr *a, struct in6_addr *ad
 		return r;
 	if (inet_addr_any(addr))
 		*addr = is_v4(addr) || s->family == AF_INET ? lo4 : lo6;
-	if (s->k->no_loopback || !inet_addr_is_ours(addr))
+	if (!net_is_up(s->k, s->net) || !inet_addr_is_ours(addr))
 		return -ENETUNREACH;
 	if (is_v4(addr) && s->family == AF_INET6 && (s->v6only || (s->hashed && !covers(s, true))))
 		return -ENETUNREACH;

@@ -18,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tier/kernel/ns/net.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "base/buf.h"
@@ -74,11 +76,19 @@ static void end_message(struct buf *b, size_t at)
 		memcpy(b->data + at, &len, sizeof(len));
 }
 
-static void add_link(struct buf *b, const struct nlmsghdr *q, uint16_t flags)
+/* That of the first is, whether or not there is anything behind it. */
+static bool is_up(const struct task *t)
+{
+	const struct ns *n = ns_of(t, NS_NET);
+
+	return !n || net_is_up(t->k, n);
+}
+
+static void add_link(const struct task *t, struct buf *b, const struct nlmsghdr *q, uint16_t flags)
 {
 	struct ifinfomsg i = { .ifi_type = ARPHRD_LOOPBACK,
 		.ifi_index = LO_INDEX,
-		.ifi_flags = IFF_UP | IFF_LOOPBACK | IFF_RUNNING | IFF_LOWER_UP };
+		.ifi_flags = IFF_LOOPBACK | (is_up(t) ? IFF_UP | IFF_RUNNING | IFF_LOWER_UP : 0) };
 	static const uint8_t mac[6];
 	struct rtnl_link_stats64 stats64;
 	struct rtnl_link_stats stats;
@@ -163,11 +173,12 @@ static void add_error(struct buf *b, const struct nlmsghdr *q, int err)
 	end_message(b, begin_message(b, q, NLMSG_ERROR, 0, &e, sizeof(e)));
 }
 
-static int answer_dump(struct buf *b, const struct nlmsghdr *q, uint8_t family)
+static int answer_dump(
+	const struct task *t, struct buf *b, const struct nlmsghdr *q, uint8_t family)
 {
 	switch (q->nlmsg_type) {
 	case RTM_GETLINK:
-		add_link(b, q, NLM_F_MULTI);
+		add_link(t, b, q, NLM_F_MULTI);
 		break;
 	case RTM_GETADDR:
 		if (family != AF_INET6)
@@ -218,27 +229,42 @@ static bool asks_for_lo(const struct nlmsghdr *q, const uint8_t *body, size_t le
 	return false;
 }
 
-/* "lo is to be up", by who may say so: it is. */
-static bool asks_for_nothing(
-	const struct task *t, const struct nlmsghdr *q, const uint8_t *body, size_t len)
+/* lo goes up or down, by who may say so: 0, or 1 when something else is asked for. */
+static int set_link(const struct task *t, const struct nlmsghdr *q, const uint8_t *body, size_t len)
 {
 	struct ifinfomsg i;
 
 	if (q->nlmsg_type != RTM_NEWLINK || !asks_for_lo(q, body, len))
-		return false;
+		return 1;
 	memcpy(&i, body, sizeof(i));
-	return task_capable(t, CAP_NET_ADMIN) && i.ifi_index && len == sizeof(i) &&
-	       !(i.ifi_change & ~(unsigned)IFF_UP) && (i.ifi_flags & IFF_UP);
+	if (!net_may(t, CAP_NET_ADMIN) || !i.ifi_index || len != sizeof(i) ||
+		(i.ifi_change & ~(unsigned)IFF_UP))
+		return 1;
+	return net_set_up(t, i.ifi_flags & IFF_UP);
 }
 
-static int answer_one(struct buf *b, const struct nlmsghdr *q, const uint8_t *body, size_t len)
+/* The address that a new lo will have when it is up is given to it: nothing changes. */
+static bool gives_own_address(
+	const struct task *t, const struct nlmsghdr *q, const uint8_t *body, size_t len)
+{
+	struct ifaddrmsg a;
+
+	if (q->nlmsg_type != RTM_NEWADDR || !ns_of(t, NS_NET) || len < sizeof(a))
+		return false;
+	memcpy(&a, body, sizeof(a));
+	return net_may(t, CAP_NET_ADMIN) && a.ifa_family == AF_INET && a.ifa_index == LO_INDEX &&
+	       a.ifa_prefixlen == 8;
+}
+
+static int answer_one(const struct task *t, struct buf *b, const struct nlmsghdr *q,
+	const uint8_t *body, size_t len)
 {
 	uint8_t family = len ? body[0] : 0;
 
 	if (q->nlmsg_type == RTM_GETLINK) {
 		if (!asks_for_lo(q, body, len))
 			return -ENODEV;
-		add_link(b, q, 0);
+		add_link(t, b, q, 0);
 		return 0;
 	}
 	if (q->nlmsg_type == RTM_GETROUTE) {
@@ -253,14 +279,18 @@ static int answer_one(struct buf *b, const struct nlmsghdr *q, const uint8_t *bo
 static int answer(
 	struct task *t, struct buf *b, const struct nlmsghdr *q, const uint8_t *body, size_t len)
 {
-	if (asks_for_nothing(t, q, body, len))
+	int r = set_link(t, q, body, len);
+
+	if (r <= 0)
+		return r;
+	if (gives_own_address(t, q, body, len))
 		return 0;
 	/* Kinds come in fours: new, delete, get, set. Only get is a question. */
 	if (q->nlmsg_type >= RTM_BASE && (q->nlmsg_type & 3) != 2)
 		return -EPERM;
 	if ((q->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP)
-		return answer_dump(b, q, len ? body[0] : 0);
-	return answer_one(b, q, body, len);
+		return answer_dump(t, b, q, len ? body[0] : 0);
+	return answer_one(t, b, q, body, len);
 }
 
 static int put_answer(struct sock *s, const struct buf *b)
@@ -291,7 +321,7 @@ static void netlink_autobind(struct sock *s, struct task *t)
 		return;
 	memset(s->local.raw, 0, sizeof(s->local.raw));
 	nl_of(&s->local)->nl_family = AF_NETLINK;
-	nl_of(&s->local)->nl_pid = (uint32_t)t->proc->pid;
+	nl_of(&s->local)->nl_pid = (uint32_t)proc_nr(t, t->proc);
 	s->local.len = sizeof(struct sockaddr_nl);
 }
 
@@ -325,7 +355,8 @@ static ssize_t netlink_send(struct sock *s, struct task *t, struct uio *io, stru
 		buf_init(&b, ANSWER_MAX);
 		if (q.nlmsg_flags & NLM_F_REQUEST && q.nlmsg_type >= NLMSG_MIN_TYPE) {
 			e = answer(t, &b, &q, data + at + sizeof(q), q.nlmsg_len - sizeof(q));
-			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) && !(q.nlmsg_flags & NLM_F_DUMP)))
+			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) &&
+					     (q.nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP))
 				add_error(&b, &q, -e);
 			r = put_answer(s, &b);
 		}

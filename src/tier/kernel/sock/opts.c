@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/time.h>
 
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "base/ckd.h"
@@ -227,7 +228,7 @@ static long set_acting(struct sock *s, struct task *t, int name, int v)
 		return 1;
 	case SO_SNDBUFFORCE:
 	case SO_RCVBUFFORCE:
-		if (!task_capable(t, CAP_NET_ADMIN))
+		if (!net_may(t, CAP_NET_ADMIN))
 			return -EPERM;
 		v = v < 0 ? 0 : v;
 		__attribute__((fallthrough));
@@ -239,7 +240,7 @@ static long set_acting(struct sock *s, struct task *t, int name, int v)
 			s->rcvbuf = buf_size(v, SOCK_BUF_RCV_MIN);
 		return 1;
 	case SO_MARK:
-		return task_capable(t, CAP_NET_ADMIN) ? 1 : -EPERM;
+		return net_may(t, CAP_NET_ADMIN) ? 1 : -EPERM;
 	case SO_TYPE:
 	case SO_PROTOCOL:
 	case SO_DOMAIN:

@@ -111,6 +111,7 @@ struct sock *sock_create(struct kernel *k, int family, int type, int protocol, i
 	s->refs = 1;
 	s->k = k;
 	s->ops = ops;
+	s->net = ns_ref(k->acting ? ns_of(k->acting, NS_NET) : NULL);
 	s->family = family;
 	s->type = type == SOCK_RAW && family == AF_UNIX ? SOCK_DGRAM : type;
 	s->protocol = protocol;
@@ -155,6 +156,7 @@ void sock_unref(struct sock *s)
 	st->count--;
 	inode_unref(s->inode);
 	landlock_unref(s->landlock);
+	ns_unref(s->net);
 	free(s);
 }
 

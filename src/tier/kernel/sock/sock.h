@@ -30,6 +30,7 @@ struct file;
 struct walk;
 struct sock;
 struct sock_state;
+struct ns;
 
 /* A socket address as it came, or as it goes. */
 struct saddr {
@@ -112,6 +113,7 @@ enum { SOCK_OPTS_MAX = 24 };
 struct sock {
 	unsigned refs;
 	struct kernel *k;
+	struct ns *net; /* reference: where it was made; NULL: the first */
 	const struct sock_ops *ops;
 	struct file *file; /* no reference; NULL: not accepted yet, or closed */
 	int32_t family, type, protocol;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/sock/sock.h"
 
 #include "tier/kernel/io/iolimits.h"
@@ -39,6 +40,7 @@ static void fields_walk(struct sock *s, struct walk *w)
 	bool channel = s->host || s->channel;
 
 	walk_bool(w, "channel", &channel);
+	ns_ref_walk(w, "net", NS_NET, &s->net);
 	walk_count(w, "conn", &s->conn, SOCK_CONNECTED);
 	walk_bool(w, "closed", &s->closed);
 	walk_bool(w, "fin_seen", &s->fin_seen);

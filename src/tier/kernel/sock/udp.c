@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tier/kernel/ns/net.h"
 #include "tier/kernel/sock/msg.h"
 
 #include "tier/kernel/io/iolimits.h"
@@ -39,7 +40,7 @@ static int udp_target(struct sock *s, const struct saddr *a, struct in6_addr *ad
 		*addr = is_v4(addr) || s->family == AF_INET ? lo4 : lo6;
 	if (is_v4(addr) && addr->s6_addr[12] == 255 && !s->broadcast)
 		return -EACCES;
-	if (s->k->no_loopback || !inet_addr_is_ours(addr))
+	if (!net_is_up(s->k, s->net) || !inet_addr_is_ours(addr))
 		return -ENETUNREACH;
 	if (s->family == AF_INET6 && s->v6only && is_v4(addr))
 		return -ENETUNREACH;

@@ -39,11 +39,12 @@ static bool is_abstract(const struct saddr *a)
 	return a->len > UN_HEAD && a->un.sun_path[0] == '\0';
 }
 
-static struct sock *abstract_find(struct sock_state *st, const struct saddr *a)
+static struct sock *abstract_find(const struct sock *asker, const struct saddr *a)
 {
-	struct sock *s = st->names[name_hash(a)];
+	struct sock *s = asker->k->sock->names[name_hash(a)];
 
-	while (s && (s->local.len != a->len || memcmp(s->local.raw, a->raw, a->len) != 0))
+	while (s && (s->net != asker->net || s->local.len != a->len ||
+			    memcmp(s->local.raw, a->raw, a->len) != 0))
 		s = s->hash_next;
 	return s;
 }
@@ -59,7 +60,7 @@ static void abstract_add(struct sock *s)
 
 void abstract_rehash(struct sock *s)
 {
-	if (is_abstract(&s->local) && !abstract_find(s->k->sock, &s->local))
+	if (is_abstract(&s->local) && !abstract_find(s, &s->local))
 		abstract_add(s);
 }
 
@@ -123,7 +124,7 @@ static int autobind(struct sock *s)
 		a.family = AF_UNIX;
 		str_fmt(hex, sizeof(hex), "%05x", st->next_auto);
 		memcpy(a.un.sun_path + 1, hex, 5);
-		if (abstract_find(st, &a))
+		if (abstract_find(s, &a))
 			continue;
 		s->local = a;
 		abstract_add(s);
@@ -150,7 +151,7 @@ static int unix_bind(struct sock *s, struct task *t, const struct saddr *a)
 	}
 	if (named(s))
 		return -EINVAL;
-	if (abstract_find(s->k->sock, a))
+	if (abstract_find(s, a))
 		return -EADDRINUSE;
 	s->local = *a;
 	abstract_add(s);
@@ -167,7 +168,7 @@ static int unix_find(struct sock *s, struct task *t, const struct saddr *a, stru
 	if (a->len < UN_HEAD + 1 || a->len > UN_MAX || a->family != AF_UNIX)
 		return -EINVAL;
 	if (is_abstract(a)) {
-		*ret = abstract_find(s->k->sock, a);
+		*ret = abstract_find(s, a);
 		if (!*ret)
 			return -ECONNREFUSED;
 		return landlock_scoped(t->cred->landlock, (*ret)->landlock, LANDLOCK_ABSTRACT)

@@ -198,6 +198,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 	}
 	if (!(q->flags & CLONE_THREAD))
 		blank_wanted(t);
+	if (q->flags & NS_FLAGS)
+		answers_all(t->k); /* it has its parent's memory, and sees other things */
 	t->wait_child = n->tid;
 	trace_cloned(t, n, q->flags);
 	n->embryo_timer.fn = embryo_late;

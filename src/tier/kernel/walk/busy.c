@@ -415,8 +415,9 @@ static void some_namespaces(void)
 	must(fake_call(apart, SYS_getuid) == 7);
 	must(fake_call(apart, SYS_sethostname, text("apart"), 5) == 0);
 	must(fake_call(apart, SYS_shmget, 0x5150, 4096, IPC_CREAT | 0600) >= 0);
-	must(fake_call(apart, SYS_unshare, CLONE_NEWNS | CLONE_NEWCGROUP) == 0);
+	must(fake_call(apart, SYS_unshare, CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWNET) == 0);
 	must(fake_call(apart, SYS_mount, text("x"), text("/tmp"), text("tmpfs"), 0, 0) == 0);
+	must(fake_call(apart, SYS_socket, AF_INET, SOCK_DGRAM, 0) >= 0);
 	must(fake_call(apart, SYS_unshare, CLONE_NEWPID) == 0);
 	first = fake_fork(apart);
 	made->first_pid = first->proc->pid;
