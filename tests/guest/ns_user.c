@@ -179,6 +179,7 @@ static void parent_maps(void)
 		fflush(stdout);
 		_exit(0);
 	}
+	close(ready[1]); /* of one that may not, nobody waits for ever */
 	need("wait", read(ready[0], &c, 1));
 	snprintf(path, sizeof(path), "/proc/%d/uid_map", p);
 	say("uid_map", dprintf(open(path, O_WRONLY), "0 100000 10\n") > 0 ? 0 : -1);
