@@ -35,6 +35,7 @@ struct ward_mount_attr {
 	uint64_t attr_set, attr_clr, propagation, userns_fd;
 };
 
+#define WARD_SYS_fchmodat2 452 /* Linux 6.6 */
 #define WARD_SYS_landlock_create_ruleset 444
 #define WARD_SYS_landlock_add_rule 445
 #define WARD_SYS_landlock_restrict_self 446

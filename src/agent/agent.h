@@ -28,8 +28,7 @@ struct agent_config {
 	struct keeper *keeper; /* of a machine that can be copied; NULL: there is none. Borrowed */
 	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
 	bool fresh; /* nobody before it has ignored a signal: 62 calls less, where calls are dear */
-	bool standby; /* the process of the first command is made before it is asked for: PID 1 only
-		       */
+	bool standby; /* PID 1 only: the first command's process is made before it is asked for */
 	/* Optional: what the limits inside did so far, where nobody outside can see it. */
 	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
 	void *arg;

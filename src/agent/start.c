@@ -355,7 +355,7 @@ static int begin(struct agent *a, struct start *st, const struct passed *passed,
 	st->or_root = st->user && (st->flags & START_HOME) && !st->cwd;
 	if (st->or_root)
 		st->cwd = who.home[0] == '/' ? who.home : "/";
-	if ((st->flags & START_MAKE_CWD) && st->cwd && st->cwd[0] == '/')
+	if ((st->flags & START_MAKE_CWD) && !st->or_root && st->cwd && st->cwd[0] == '/')
 		make_way(st->cwd);
 	s = stream_open(a, st->id, fds ? &process_fds_ops : &process_ops,
 		st->window ? st->window : FLOW_WINDOW, e);

@@ -104,7 +104,7 @@ def test_mounts_lie_in_each_other_and_on_their_like(user_box, place):
 
 # What the kernel process has a capability for, and what not, should it ever be somebody else's.
 
-OUTSIDE = {"a path upwards": "No such file or directory", "above is where it was": "ok", "a file by its number": "Operation not permitted",
+OUTSIDE = {"a path upwards": "No such file or directory", "above is nothing new": "ok", "a file by its number": "Operation not permitted",
            "writable": "Operation not permitted"}
 UNCHANGED = {"written": "Permission denied", **{word: "Read-only file system" for word in ("made", "given away", "opened to all", "removed")}}
 

@@ -139,7 +139,9 @@ def test_logs_by_page_and_level(sdk):
     for bad in ("level=loud", "limit=0", "limit=x", "direction=up", "cursor=-1"):
         assert sdk.api("GET", f"{at}?{bad}")[0] == 400, bad
     old = sdk.api("GET", f"/sandboxes/{sdk.box}/logs?limit=1")[2]
-    assert old["logEntries"] == logs[:1] and old["logs"] == [{"timestamp": logs[0]["timestamp"], "line": logs[0]["message"]}]
+    (line,) = old["logs"]  # which E2B's command line reads as JSON
+    assert old["logEntries"] == logs[:1] and line["timestamp"] == logs[0]["timestamp"]
+    assert json.loads(line["line"]) == {"level": "info", "logger": "ward", "message": logs[0]["message"], "state": "creating"}
 
 
 def test_rules_about_the_network(sdk):

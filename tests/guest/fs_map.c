@@ -237,3 +237,26 @@ CASE(numbers_change_hands)
 	say_n("not mapped", unmapped);
 	say_n("not closed", unclosed);
 }
+
+/* So many names have been asked for since that nobody could remember them all. */
+CASE(a_name_long_ago)
+{
+	int fd = need_fd("f", open("/usr/bin/env", O_RDONLY)), seen = 0;
+	char line[4400];
+	FILE *maps;
+	char *m;
+
+	m = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	say_is("mapped", m != MAP_FAILED);
+	for (int i = 0; i < 20000; i++) {
+		snprintf(line, sizeof(line), "no-such-name-%d", i);
+		access(line, F_OK);
+	}
+	maps = fopen("/proc/self/maps", "r");
+	while (maps && fgets(line, sizeof(line), maps))
+		seen += strstr(line, "/usr/bin/env\n") != NULL;
+	say_n("lines", seen);
+	if (maps)
+		fclose(maps);
+}

@@ -476,6 +476,23 @@ CASE(big_stream)
 	io_reap(p);
 }
 
+/* More than there is room for, to somebody who has gone: a part is taken, and then no more. */
+CASE(big_write_to_nobody)
+{
+	size_t len = (size_t)64 << 20;
+	char *buf = mmap(NULL, len, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int port, l = listener(4, &port), a = socket(AF_INET, SOCK_STREAM, 0);
+	ssize_t n;
+
+	NEED(dial(a, "127.0.0.1", port));
+	NEED(fcntl(a, F_SETFL, O_NONBLOCK));
+	close(accept(l, NULL, NULL));
+	n = send(a, buf, len, MSG_NOSIGNAL);
+	B(n > 0 && (size_t)n < len);
+	R(send(a, buf, len, MSG_NOSIGNAL));
+	close(a);
+}
+
 CASE(interfaces)
 {
 	struct ifreq r;

@@ -196,6 +196,28 @@ CASE(pid_stays)
 	printf("%d\n", WEXITSTATUS(st));
 }
 
+/* Wherever the signal finds it: before, during or after. */
+CASE(signal_on_the_way)
+{
+	int other = 0;
+
+	for (long i = 0; i < 60; i++) {
+		const struct timespec t = { 0, i * 20000 };
+		pid_t p = fork();
+		int st;
+
+		if (!p) {
+			execl("/bin/sleep", "sleep", "1000", NULL);
+			_exit(99);
+		}
+		nanosleep(&t, NULL);
+		kill(p, SIGTERM);
+		waitpid(p, &st, 0);
+		other += !WIFSIGNALED(st) || WTERMSIG(st) != SIGTERM;
+	}
+	printf("ended by something else: %d\n", other);
+}
+
 CASE(exe_link)
 {
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);

@@ -299,6 +299,31 @@ CASE(parent_death_signal)
 	R(read(pp[0], &c, 1)); /* 0: nobody holds the other end any more */
 }
 
+/* The program that the child becomes hears of it, too. */
+CASE(parent_death_after_exec)
+{
+	int ready[2], alive[2];
+	char c = 0;
+	pid_t p;
+
+	NEED(pipe2(ready, O_CLOEXEC));
+	NEED(pipe(alive));
+	p = fork();
+	if (!p) {
+		if (!fork()) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			execl("/bin/sleep", "sleep", "60", NULL);
+			_exit(1);
+		}
+		close(ready[1]);
+		_exit(read(ready[0], &c, 1)); /* it has become another */
+	}
+	close(ready[1]);
+	close(alive[1]);
+	printf("%d\n", wait_code(p));
+	R(read(alive[0], &c, 1));
+}
+
 static void hears(int sig)
 {
 	(void)sig;

@@ -412,3 +412,90 @@ CASE(limits_of_size)
 	R(setrlimit(RLIMIT_DATA, &was));
 	room("after", MAP_PRIVATE, 200);
 }
+
+#define MASK(bits) &(unsigned long){ bits }, (unsigned long)64
+
+CASE(policies_of_memory)
+{
+	enum { PREFERRED = 1, BIND, INTERLEAVE, LOCAL, NODE = 1, ADDR = 2, ALLOWED = 4 };
+	char *m = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned long nodes = 0;
+	int mode = -1;
+
+	say("ask", syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0));
+	say_n("default", mode);
+	say("allowed", syscall(SYS_get_mempolicy, NULL, &nodes, 1024, NULL, ALLOWED));
+	say_is("the first node", nodes & 1);
+	say("bind", syscall(SYS_mbind, m, 4096, BIND, MASK(1), 0));
+	say("ask", syscall(SYS_get_mempolicy, &mode, &nodes, 64, m, ADDR));
+	say_n("bound", mode);
+	say_is("to the first node", nodes == 1);
+	say("beside it", syscall(SYS_get_mempolicy, &mode, NULL, 0, m + 4096, ADDR));
+	say_n("default", mode);
+	m[0] = 1;
+	say("where", syscall(SYS_get_mempolicy, &mode, NULL, 0, m, NODE | ADDR));
+	say("no nodes", syscall(SYS_mbind, m, 4096, BIND, NULL, 0, 0));
+	say("too many", syscall(SYS_mbind, m, 4096, LOCAL, MASK(1), 0));
+	say("unknown", syscall(SYS_mbind, m, 4096, 99, MASK(1), 0));
+	say("unknown flags", syscall(SYS_mbind, m, 4096, BIND, MASK(1), -1));
+	say("bad mask", syscall(SYS_mbind, m, 4096, BIND, BAD_PTR, 64, 0));
+	say("not a page", syscall(SYS_mbind, m + 1, 4096, BIND, MASK(1), 0));
+	munmap(m + 4096, 4096);
+	say("a hole", syscall(SYS_mbind, m, 8192, BIND, MASK(1), 0));
+	say("a hole", syscall(SYS_get_mempolicy, &mode, NULL, 0, m + 4096, ADDR));
+	say("address without flag", syscall(SYS_get_mempolicy, &mode, NULL, 0, m, 0));
+	say("own", syscall(SYS_set_mempolicy, INTERLEAVE, MASK(1)));
+	say("ask", syscall(SYS_get_mempolicy, &mode, NULL, 0, NULL, 0));
+	say_n("interleaved", mode);
+	say("own", syscall(SYS_set_mempolicy, PREFERRED, NULL, 0));
+	say("back", syscall(SYS_set_mempolicy, 0, NULL, 0));
+	say("migrate", syscall(SYS_migrate_pages, 0, 64, &nodes, &nodes));
+	say("nobody", syscall(SYS_migrate_pages, -1, 64, &nodes, &nodes));
+}
+
+CASE(pages_on_nodes)
+{
+	char *m = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *pages[2] = { m, BAD_PTR };
+	int nodes[2] = { 0, 0 }, status[2] = { 99, 99 };
+
+	m[0] = 1;
+	say("where", syscall(SYS_move_pages, 0, 2L, pages, NULL, status, 0));
+	say_n("node", status[0]);
+	say_is("nowhere", status[1] == -EFAULT);
+	say("stay", syscall(SYS_move_pages, 0, 1L, pages, nodes, status, 2));
+	nodes[0] = 77;
+	say("no such node", syscall(SYS_move_pages, 0, 1L, pages, nodes, status, 2));
+	say("unknown flags", syscall(SYS_move_pages, 0, 1L, pages, nodes, status, 1 << 9));
+	say("nobody", syscall(SYS_move_pages, -1, 1L, pages, nodes, status, 2));
+}
+
+static int lines_of(const char *from, const char *to)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long a, b;
+	char line[4400];
+	int n = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		n += sscanf(line, "%lx-%lx", &a, &b) == 2 && a >= (unsigned long)from &&
+		     b <= (unsigned long)to;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+CASE(policies_part_mappings)
+{
+	char *all = mmap(NULL, 6 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *m = all + 4096, *end = m + 4 * 4096;
+
+	need("rights", mprotect(m, 4 * 4096, PROT_READ | PROT_WRITE));
+	say_n("lines", lines_of(m, end));
+	say("bind", syscall(SYS_mbind, m + 4096, 8192, 2, MASK(1), 0));
+	say_n("lines", lines_of(m, end));
+	say("bind", syscall(SYS_mbind, m, 4096, 2, MASK(1), 0));
+	say_n("lines", lines_of(m, end));
+	say("back", syscall(SYS_mbind, m, 4 * 4096, 0, NULL, 0, 0));
+	say_n("lines", lines_of(m, end));
+}

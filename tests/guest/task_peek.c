@@ -318,3 +318,67 @@ CASE(a_descriptor_that_does_not_wait)
 		io_nap(1);
 	R(si.si_code == CLD_EXITED);
 }
+
+CASE(memory_as_a_file)
+{
+	static char said[] = "changed by a file";
+	static const char fixed[4096] __attribute__((aligned(4096))) = "read-only";
+	volatile const char *seen = fixed;
+	char buf[32] = "";
+	int fd = open("/proc/self/mem", O_RDWR);
+	pid_t p;
+
+	NEED(fd);
+	R(pread(fd, buf, 7, (off_t)said));
+	B(strcmp(buf, "changed") == 0);
+	R(pwrite(fd, "CHANGED", 7, (off_t)said));
+	puts(said);
+	R(pwrite(fd, "R", 1, (off_t)fixed)); /* as a debugger sets breakpoints */
+	B(seen[0] == 'R');
+	R(pread(fd, buf, 1, 16));
+	R(pwrite(fd, buf, 1, 16));
+	B(lseek(fd, (off_t)said, SEEK_SET) == (off_t)said);
+	R(read(fd, buf, 3));
+	R(lseek(fd, 0, SEEK_END));
+	R(pread(fd, BAD_PTR, 1, (off_t)said));
+	p = holder();
+	said[0] = 'x';
+	snprintf(buf, sizeof(buf), "/proc/%d/mem", p);
+	close(fd);
+	fd = open(buf, O_RDWR);
+	NEED(fd);
+	R(pread(fd, buf, 7, (off_t)said));
+	B(strncmp(buf, "CHANGED", 7) == 0);
+	let_go(p);
+	R(pread(fd, buf, 7, (off_t)said)); /* nothing is left of it */
+	close(fd);
+}
+
+static void not_ours(void)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", getppid());
+	R(open(path, O_RDONLY));
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", getppid());
+	R(open(path, O_RDONLY));
+}
+
+CASE(memory_of_another_user)
+{
+	as_user(1234, 1234, not_ours);
+}
+
+CASE(pages)
+{
+	char *m = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t e[2] = { 0 };
+
+	NEED(fd);
+	m[0] = 1;
+	R(pread(fd, e, sizeof(e), (off_t)((uintptr_t)m / 4096 * 8)));
+	B(e[0] >> 63);
+	B(e[1] >> 63);
+	R(pread(fd, e, 7, 0));
+}

@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 enum { ENTRIES_MAX = 256 };
@@ -101,6 +103,30 @@ static void list(const char *name)
 	printf("%s entries %s: %d\n", who, name, n);
 }
 
+/* Ways to talk that have a name. */
+static void try_nodes(void)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "socket" };
+	int s = socket(AF_UNIX, SOCK_STREAM, 0), c = socket(AF_UNIX, SOCK_STREAM, 0), fd;
+	char word[4] = "";
+
+	said("mkfifo", "fifo", mkfifo("fifo", 0640));
+	said("chmod", "fifo", chmod("fifo", 0620));
+	show("made", "fifo");
+	fd = open("fifo", O_RDWR | O_NONBLOCK);
+	said("fifo", "fifo", fd < 0 || write(fd, "abc", 3) < 0 ? -1 : (int)read(fd, word, 3));
+	close(fd);
+	said("unlink", "fifo", unlink("fifo"));
+	said("bind", "socket", bind(s, (const struct sockaddr *)&a, sizeof(a)));
+	said("chmod", "socket", chmod("socket", 0770));
+	show("made", "socket");
+	if (listen(s, 1) == 0)
+		said("connect", "socket", connect(c, (const struct sockaddr *)&a, sizeof(a)));
+	said("unlink", "socket", unlink("socket"));
+	close(s);
+	close(c);
+}
+
 static void try_dir(const char *name)
 {
 	int r;
@@ -113,6 +139,7 @@ static void try_dir(const char *name)
 		return;
 	}
 	try_file("in");
+	try_nodes();
 	try_open("make", "new", O_RDWR | O_CREAT | O_EXCL);
 	show("made", "new");
 	said("mkdir", name, mkdir("sub", 0751));

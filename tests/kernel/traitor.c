@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/box.h"
+#include "tier/kernel/kernel.h"
 #include "tier/kernel/walk/walker.h"
 
 enum { HANDLE_BYTES = 128 };
@@ -79,22 +80,39 @@ int walker_open(struct walker **ret, struct err *e)
 	return w->answer < 0 ? err_set(e, -w->answer, "opening %s", path) : 0;
 }
 
+static bool is_one_of(const struct stat *st, const int *fds, unsigned count)
+{
+	struct stat own;
+
+	for (unsigned i = 0; i < count; i++)
+		if (fstat(fds[i], &own) == 0 && own.st_ino == st->st_ino &&
+			own.st_dev == st->st_dev)
+			return true;
+	return false;
+}
+
 /* What lies outside of a view, by every way that leads up or by number. */
-static void leave(const struct walker *w, int view)
+static void leave(const struct walker *w, const struct kernel *k, const struct kbox *b, int view)
 {
 	struct ward_mount_attr writable = { .attr_clr = WARD_MOUNT_ATTR_RDONLY };
 	char up[768];
-	struct stat here, above;
+	struct stat above;
 	int fd, dir;
 
 	if (str_fmt(up, sizeof(up), "../../../../../../../..%s/secret", getenv("WARD_TRAITOR")) < 0)
 		_exit(1);
 	try_open(w, "a path upwards", view, up, O_RDONLY);
+	/* Views and proc may hang on the store, or on each other; never on a directory of the host.
+	 */
 	fd = openat(view, "..", O_PATH | O_CLOEXEC);
+	dir = fd < 0 ? fd : fstat(fd, &above);
 	errno = EXDEV;
-	say(w, "above is where it was",
-		fd >= 0 && fstat(view, &here) == 0 && fstat(fd, &above) == 0 &&
-				here.st_ino == above.st_ino && here.st_dev == above.st_dev
+	say(w, "above is nothing new",
+		dir == 0 && (is_one_of(&above, &b->upper, 1) ||
+				    is_one_of(&above, &k->host_proc, 1) ||
+				    is_one_of(&above, b->lowers, b->lower_count) ||
+				    is_one_of(&above, b->binds, b->bind_count) ||
+				    is_one_of(&above, b->mounts, b->mount_count))
 			? 0
 			: -1);
 	if (fd >= 0)
@@ -127,20 +145,20 @@ int walker_start(struct walker *w, struct kernel *k, const struct kbox *b, struc
 		try_open(w, "another's file", b->lowers[i], "theirs/file", O_RDONLY);
 		try_open(w, "another's folder", b->lowers[i], "theirs", O_RDONLY | O_DIRECTORY);
 		try_open(w, "beyond the ids", b->lowers[i], "beyond", O_RDONLY);
-		leave(w, b->lowers[i]);
+		leave(w, k, b, b->lowers[i]);
 		change(w, b->lowers[i], "theirs/file");
 	}
 	for (unsigned i = 0; i < b->bind_count; i++) {
 		say(w, "host", 0);
 		try_open(w, "a closed file", b->binds[i], getenv("WARD_TRAITOR_CLOSED"), O_RDONLY);
-		leave(w, b->binds[i]);
+		leave(w, k, b, b->binds[i]);
 		change(w, b->binds[i], getenv("WARD_TRAITOR_CLOSED"));
 	}
 	for (unsigned i = 0; i < b->mount_count; i++) {
 		say(w, "mount", 0);
 		try_open(w, "another's file", b->mounts[i], "theirs/file", O_RDONLY);
 		try_open(w, "beyond the ids", b->mounts[i], "beyond", O_RDONLY);
-		leave(w, b->mounts[i]);
+		leave(w, k, b, b->mounts[i]);
 	}
 	say(w, "all capabilities", host_capset(UINT64_MAX >> 24, UINT64_MAX >> 24, 0));
 	say(w, "end", 0);

@@ -32,7 +32,6 @@ PACKAGE = "linux-image-cloud-amd64"
 L1_MODULES = ["virt/lib/irqbypass.ko", "arch/x86/kvm/kvm.ko", "arch/x86/kvm/kvm-amd.ko", "drivers/net/tun.ko"]
 # From this machine, with the libraries that they need.
 PROGRAMS = ["/bin/dash", "/usr/bin/du", "/usr/bin/find", "/usr/bin/mawk", "/usr/bin/truncate", "/usr/bin/wc", "/usr/sbin/mkfs.ext4"]
-TRACER = "/usr/bin/strace"  # for a case that asks for it
 INSIDE = ("sh cat ls echo id uname ps head sleep true false wc seq env hostname mount cut df dd nproc free yes grep kill tr "
           "ifconfig route ping wget httpd sha256sum").split()
 SECONDS_MAX = 1700  # both tries together, beside other suites; nothing that works takes half of it
@@ -165,8 +164,6 @@ def make_l1(work, build, packages, guest, cases, script=ALL):
     (top / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
     for name in ["ward", "ward-init", "ward-agent", "tests/vm/vm-snap", "tests/vm/vm-vsock"]:
         shutil.copy(build / name, top / "ward")
-    if any("strace " in case.read_text() for case in cases):
-        copy_program(TRACER, top)
     if any("ward serve" in case.read_text() for case in cases):
         copy_program(build / "ward-full", top)
         (top / "usr/bin/ward-full").rename(top / "ward/ward-full")

@@ -168,6 +168,7 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	boot->proc = open_proc(e);
 	if (boot->proc < 0)
 		return boot->proc;
+	host_move_mount(boot->proc, b->upper, ""); /* as the views do: handover.c */
 	r = engine_look(boot->k, e);
 	if (r < 0)
 		return r;

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <termios.h>
 
+#include "abi/newer.h"
 #include "base/ckd.h"
 #include "host/host.h"
 #include "tier/kernel/jail.h"
@@ -81,6 +82,7 @@ static const uint16_t calls[] = {
 	SYS_tgkill,
 	SYS_openat,
 	SYS_mkdirat,
+	SYS_mknodat, /* FIFOs and sockets in writable mounts */
 	SYS_fchownat,
 	SYS_newfstatat,
 	SYS_unlinkat,
@@ -112,6 +114,7 @@ static const uint16_t calls[] = {
 	SYS_pidfd_send_signal,
 	SYS_pidfd_open,
 	SYS_openat2,
+	WARD_SYS_fchmodat2,
 	SYS_prlimit64, /* RLIMIT_AS and RLIMIT_DATA of guests */
 #if SANITIZED
 	SYS_sigaltstack, /* a stack of its own for each thread's faults */

@@ -145,12 +145,14 @@ struct kernel {
 	struct kernel_report *report; /* shared with ward; NULL: &own_report */
 	struct kernel_report own_report;
 	enum kernel_fast fast;
-	struct exec_desk *desk;    /* task/exec.h; NULL: not used yet */
-	uint64_t *age;             /* trap/answers.h; NULL: nothing is answered in place */
-	struct answers *answers;   /* the same */
-	struct later_state *later; /* trap/later.h; NULL: not used yet */
-	bool no_loopback;          /* not even a network of its own */
-	struct knob *knobs;        /* fs/knobs.h */
+	struct exec_desk *desk;      /* task/exec.h; NULL: not used yet */
+	uint64_t *age;               /* trap/answers.h; NULL: nothing is answered in place */
+	struct answers *answers;     /* the same */
+	struct later_state *later;   /* trap/later.h; NULL: not used yet */
+	bool no_loopback;            /* not even a network of its own */
+	struct knob *knobs;          /* fs/knobs.h */
+	struct map_names *map_names; /* fs/mapnames.h; NULL: not used yet */
+	uint32_t landlock_rules;     /* vfs/landlock.h: of rulesets and domains */
 };
 
 void kernel_lock(struct kernel *k);

@@ -137,6 +137,15 @@ static int boot(const struct question *q, int answer, struct err *e)
 	return r;
 }
 
+/* What the child said: it ran a guest, and is not to be trusted with a terminal. */
+static int believe(struct err *e)
+{
+	e->msg[sizeof(e->msg) - 1] = '\0';
+	for (char *p = e->msg; *p; p++)
+		*p = *p < ' ' || *p > '~' ? '?' : *p;
+	return e->code >= 0 && e->code < 4096 ? -e->code : -EIO;
+}
+
 /* In a process of its own, which is ended whatever it does. */
 static int ask(const struct question *q, unsigned timeout_ms, struct err *e)
 {
@@ -168,7 +177,7 @@ static int ask(const struct question *q, unsigned timeout_ms, struct err *e)
 	else if (read(pipe[0], e, sizeof(*e)) != (ssize_t)sizeof(*e))
 		r = err_say(e, EIO, "the trial machine crashed");
 	else
-		r = -e->code;
+		r = believe(e);
 	close(pipe[0]);
 	if (pid > 0) {
 		kill(pid, SIGKILL);

@@ -6,7 +6,8 @@
  * Rules: every host call gets a descriptor and one name, which is neither "." nor ".." and has no
  *        slash; what it finds is opened without following a link and must be the file that was
  *        looked up, or the answer is -ESTALE. Only regular files and directories are opened: a
- *        device, FIFO or socket of the host can be seen and never used.
+ *        device of the host can be seen and never used, and what goes through a FIFO or socket of
+ *        that name stays inside.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,6 +22,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "abi/newer.h"
 #include "base/ckd.h"
 #include "base/own.h"
 #include "host/host.h"
@@ -28,6 +30,7 @@
 #include "tier/kernel/fs/listing.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/io/disk.h"
+#include "tier/kernel/io/pipe.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
@@ -300,6 +303,15 @@ static int unmake(struct inode *dir, struct dentry *d, int r)
 	return r;
 }
 
+/* The same for what cannot be opened. */
+static int give_placed(struct inode *dir, struct dentry *d, const struct task *t)
+{
+	own_fd int fd = place_fd(d->inode);
+	int r = fd < 0 ? 0 : give(dir, d->inode, fd, t);
+
+	return r < 0 ? unmake(dir, d, r) : 0;
+}
+
 /* Who makes a file that nobody may write to may still write to it by the descriptor that made it.
  */
 static int create(struct inode *dir, struct dentry *d, struct task *t, uint32_t mode)
@@ -332,6 +344,8 @@ static int make_dir(struct inode *dir, struct dentry *d, struct task *t, uint32_
 	if (r < 0)
 		return r;
 	fd = hn(d->inode)->fd;
+	if (fd < 0)
+		return 0; /* no folder any more: somebody on the host was faster */
 	fchmod(fd, (mode & 01777) | (d->inode->mode & S_ISGID));
 	r = give(dir, d->inode, fd, t);
 	return r < 0 ? unmake(dir, d, r) : 0;
@@ -339,16 +353,24 @@ static int make_dir(struct inode *dir, struct dentry *d, struct task *t, uint32_
 
 static int make_symlink(struct inode *dir, struct dentry *d, struct task *t, const char *target)
 {
-	own_fd int fd = -1;
 	int r = may_own(dir, t);
 
 	if (r == 0)
 		r = made(dir, d, host_symlinkat(target, hn(dir)->fd, d->name));
 	if (r < 0 || !S_ISLNK(d->inode->mode))
 		return r;
-	fd = place_fd(d->inode);
-	r = fd < 0 ? fd : give(dir, d->inode, fd, t);
-	return r < 0 ? unmake(dir, d, r) : 0;
+	return give_placed(dir, d, t);
+}
+
+/* A name for a pipe or socket of ours: the host has the node, and nothing behind it. */
+static int make_node(
+	struct inode *dir, struct dentry *d, struct task *t, uint32_t mode, uint64_t rdev)
+{
+	int r = S_ISFIFO(mode) || S_ISSOCK(mode) ? may_own(dir, t) : -EPERM;
+
+	if (r == 0)
+		r = made(dir, d, host_mknodat(hn(dir)->fd, d->name, mode & (S_IFMT | 0777), 0));
+	return r < 0 || ((d->inode->mode ^ mode) & S_IFMT) ? r : give_placed(dir, d, t);
 }
 
 static int make_link(struct inode *dir, struct dentry *d, struct inode *i)
@@ -460,6 +482,21 @@ static int change_owner(struct inode *i, const struct iattr *a)
 	return r < 0 ? r : check_same(i, fd);
 }
 
+/* Of what cannot be opened: by its place (before Linux 6.6 a mode cannot be set so). */
+static int set_placed(struct inode *i, const struct iattr *a, const struct timespec ts[2])
+{
+	own_fd int fd = place_fd(i);
+	int r = fd < 0 ? fd : 0;
+
+	if (r == 0 && (a->valid & ATTR_MODE) &&
+		syscall(WARD_SYS_fchmodat2, fd, "", a->mode & 0777, AT_EMPTY_PATH) < 0)
+		r = errno == ENOSYS ? -EOPNOTSUPP : -errno;
+	if (r == 0 && (a->valid & (ATTR_ATIME | ATTR_MTIME)) &&
+		utimensat(fd, "", ts, AT_EMPTY_PATH) < 0)
+		r = -errno;
+	return r < 0 ? r : check_same(i, fd);
+}
+
 static int setattr(struct inode *i, const struct iattr *a)
 {
 	struct timespec ts[2] = { time_of(a, ATTR_ATIME, a->atime),
@@ -477,6 +514,8 @@ static int setattr(struct inode *i, const struct iattr *a)
 		return utimensat(hn(n->parent)->fd, n->name, ts, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
 											  : 0;
 	}
+	if (S_ISFIFO(i->mode) || S_ISSOCK(i->mode))
+		return set_placed(i, a, ts);
 	fd = host_fd(i, a->valid & ATTR_SIZE ? O_WRONLY : O_RDONLY);
 	if (fd < 0)
 		return fd;
@@ -503,6 +542,8 @@ static int do_open(struct inode *i, struct file *f, struct task *t)
 		f->ops = &host_dir_ops;
 		return 0;
 	}
+	if (S_ISFIFO(i->mode))
+		return fifo_open(i, f, t);
 	if (!S_ISREG(i->mode))
 		return -ENXIO;
 	fd = take_fd(&hn(i)->made);
@@ -697,6 +738,7 @@ static const struct inode_ops host_ops = {
 	.create = create,
 	.mkdir = make_dir,
 	.symlink = make_symlink,
+	.mknod = make_node,
 	.link = make_link,
 	.unlink = do_unlink,
 	.rmdir = do_rmdir,

@@ -41,6 +41,28 @@ const char *knob_text(const struct kernel *k, const struct proc_entry *e)
 	return at ? at->text : e->text;
 }
 
+uint64_t knob_value(const struct kernel *k, const char *path)
+{
+	const struct proc_entry *list = proc_machine;
+	unsigned count = proc_machine_count;
+
+	for (;;) {
+		size_t len = strcspn(path, "/");
+		unsigned i = 0;
+
+		while (i < count &&
+			(strncmp(list[i].name, path, len) != 0 || list[i].name[len] != '\0'))
+			i++;
+		if (i == count)
+			return 0;
+		if (!path[len])
+			return list[i].text ? strtoull(knob_text(k, &list[i]), NULL, 0) : 0;
+		path += len + 1;
+		count = list[i].count;
+		list = list[i].entries;
+	}
+}
+
 /* Numbers with blanks between them, and nothing else? */
 static bool all_numbers(const char *s)
 {

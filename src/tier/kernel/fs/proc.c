@@ -25,6 +25,7 @@
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum { ROOT_INO = 1, WRITE_MAX = 4096 };
@@ -82,7 +83,11 @@ static bool may_look(struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable_in(reader, b->user, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc)
+		return true;
+	if (!landlock_covers(a->landlock, b->landlock))
+		return false;
+	if (task_capable_in(reader, b->user, CAP_SYS_PTRACE))
 		return true;
 	if (a->user != b->user)
 		return false;
@@ -239,6 +244,8 @@ static int open_text(struct inode *i, struct file *f, struct task *t)
 		return -ESRCH;
 	if (e->private && !may_look(t, c.t))
 		return -EACCES;
+	if (e->memory || e->pagemap)
+		return proc_mem_open(f, t, c.t, e->pagemap);
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return -ENOMEM;

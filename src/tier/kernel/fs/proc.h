@@ -46,10 +46,11 @@ struct proc_entry {
 	enum proc_dir kind;
 	const struct proc_entry *entries;
 	unsigned count;
-	bool private; /* for who may look into the process only */
-	bool mounts;  /* who polls it hears of mounts */
-	bool maps;    /* answers PROCMAP_QUERY */
-	bool once;    /* a write is all of it: at the start, less than a page */
+	bool private;         /* for who may look into the process only */
+	bool mounts;          /* who polls it hears of mounts */
+	bool maps;            /* answers PROCMAP_QUERY */
+	bool once;            /* a write is all of it: at the start, less than a page */
+	bool memory, pagemap; /* no text: the process's memory, or where its pages are */
 };
 
 /* One with the numbers of @view (NULL: the first); NULL: no memory. */
@@ -107,6 +108,8 @@ void proc_host_smaps(struct task *t, struct buf *out);
 void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
 /* proc_query.c: PROCMAP_QUERY of @about's maps, asked by @t. */
 long proc_maps_query(struct task *about, struct task *t, uint64_t arg);
+/* proc_mem.c: @f becomes the memory of @about, or what is known of its pages. */
+int proc_mem_open(struct file *f, struct task *reader, struct task *about, bool pages);
 /* Does it wait in a call that the host makes for it (a futex)? */
 bool proc_host_sleeps(const struct task *t);
 void proc_host_memory(struct task *t, struct proc_memory *ret);

@@ -18,11 +18,13 @@
 
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/shim/shim.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/ops.h"
@@ -134,9 +136,28 @@ static struct mount *mount_of(struct vfs_state *v, const struct super *sb)
 	return m;
 }
 
+/* No name of it is in the cache: is it where it was mapped from? */
+static void name_again(struct task *t, const struct line *l, uint64_t store_id, char *out,
+	size_t cap, uint64_t *ret_ino)
+{
+	struct task *first = t->k->init ? t->k->init->tasks : NULL;
+	const char *path = map_name_find(
+		t->k, store_id ? 0 : makedev(l->major, l->minor), store_id ? store_id : l->ino);
+	struct path p;
+
+	if (!path || !first || !first->fs || vfs_walk(first, AT_FDCWD, path, 0, &p) < 0)
+		return;
+	if (!is_mapped(p.dentry, l, store_id) || path_show(p, t->fs->root, out, cap) < 0)
+		out[0] = '\0';
+	else
+		*ret_ino = p.dentry->inode->ino;
+	path_unref(p);
+}
+
 static void name_file(
 	struct task *t, const struct line *l, char *out, size_t cap, uint64_t *ret_ino)
 {
+	uint64_t store_id = store_id_of(t->k, l);
 	struct vfs_state *v = t->k->vfs;
 	struct dentry *d;
 	struct mount *m;
@@ -146,13 +167,14 @@ static void name_file(
 		str_fmt(out, cap, "/memfd: (deleted)");
 		return;
 	}
-	d = find_name(v, l, store_id_of(t->k, l));
+	d = find_name(v, l, store_id);
 	m = d ? mount_of(v, d->sb) : NULL;
-	if (!m || path_show((struct path){ m, d }, t->fs->root, out, cap) < 0) {
+	if (!d)
+		name_again(t, l, store_id, out, cap, ret_ino);
+	else if (!m || path_show((struct path){ m, d }, t->fs->root, out, cap) < 0)
 		out[0] = '\0';
-		return;
-	}
-	*ret_ino = d->inode->ino;
+	else
+		*ret_ino = d->inode->ino;
 }
 
 /* The segments of one file follow each other: what the last line found is kept. */
@@ -190,6 +212,19 @@ static void show_line(struct task *t, const struct line *l, struct named *was, s
 	buf_add_str(out, "\n");
 }
 
+/* What differs in its policy is a mapping of its own. */
+static void show_parts(struct task *t, struct line l, struct named *was, struct buf *out)
+{
+	const uint64_t end = l.to;
+
+	while (l.from < end) {
+		l.to = policy_edge(t->mm, l.from, end);
+		show_line(t, &l, was, out);
+		l.offset += l.to - l.from;
+		l.from = l.to;
+	}
+}
+
 void proc_host_maps(struct task *t, struct buf *out)
 {
 	char *text = read_host(t, "maps", MAPS_MAX), *save = NULL;
@@ -202,7 +237,7 @@ void proc_host_maps(struct task *t, struct buf *out)
 		struct line l;
 
 		if (parse(s, &l) && !is_ours(&l) && !str_eq(l.name, "[vsyscall]"))
-			show_line(t, &l, &was, out);
+			show_parts(t, l, &was, out);
 	}
 done:
 	free(text);

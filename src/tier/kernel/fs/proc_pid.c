@@ -618,6 +618,8 @@ static int follow_fd(const struct proc_ctx *c, struct path *ret)
 		REG("cmdline", 0444, .show = show_cmdline),                                        \
 		REG("environ", 0400, .show = show_environ, .private = true),                       \
 		REG("auxv", 0400, .show = show_auxv, .private = true),                             \
+		REG("mem", 0600, .private = true, .memory = true),                                 \
+		REG("pagemap", 0400, .private = true, .pagemap = true),                            \
 		REG("comm", 0644, .show = show_comm, .write = write_comm),                         \
 		REG("limits", 0444, .show = show_limits),                                          \
 		REG("mounts", 0444, .show = proc_show_mounts, .mounts = true),                     \

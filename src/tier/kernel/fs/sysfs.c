@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysinfo.h>
 
 #include "base/ckd.h"
 #include "base/str.h"
@@ -38,6 +39,10 @@ static const struct {
 	{ "devices/virtual", NULL },
 	{ "devices/system/node/online", "0\n" },
 	{ "devices/system/node/possible", "0\n" },
+	{ "devices/system/node/has_cpu", "0\n" },
+	{ "devices/system/node/has_memory", "0\n" },
+	{ "devices/system/node/has_normal_memory", "0\n" },
+	{ "devices/system/node/node0/distance", "10\n" },
 	{ "devices/system/cpu/isolated", "\n" },
 	{ "devices/system/cpu/offline", "\n" },
 	{ "devices/system/cpu/smt/active", "0\n" },
@@ -90,6 +95,10 @@ static int cpus(struct dentry *sys, unsigned count)
 	}
 	if (r == 0)
 		r = text_at(sys, "devices/system/node/node0/cpulist", text);
+	if (r == 0) {
+		str_fmt(text, sizeof(text), "%llx\n", count >= 64 ? ~0ULL : (1ULL << count) - 1);
+		r = text_at(sys, "devices/system/node/node0/cpumap", text);
+	}
 	if (r == 0)
 		r = text_at(sys, "devices/system/cpu/kernel_max", "8191\n");
 	for (unsigned i = 0; r == 0 && i < count; i++) {
@@ -106,6 +115,25 @@ static int cpus(struct dentry *sys, unsigned count)
 			r = text_at(sys, path, text);
 	}
 	return r;
+}
+
+/* The memory of the one node; what is free of it, as it was at the start. */
+static int node_memory(struct dentry *sys)
+{
+	uint64_t total = 0, limit = sys->sb->k->memory_limit;
+	struct sysinfo si;
+	char text[128];
+
+	if (sysinfo(&si) == 0)
+		total = (uint64_t)si.totalram * si.mem_unit;
+	if (limit && limit < total)
+		total = limit;
+	total >>= 10;
+	str_fmt(text, sizeof(text),
+		"Node 0 MemTotal:       %8llu kB\nNode 0 MemFree:        %8llu kB\n"
+		"Node 0 MemUsed:               0 kB\n",
+		(unsigned long long)total, (unsigned long long)total);
+	return text_at(sys, "devices/system/node/node0/meminfo", text);
 }
 
 int sysfs_set(struct kernel *k, const char *path, const char *text)
@@ -126,5 +154,7 @@ int sysfs_fill(struct dentry *sys)
 		else
 			r = make(sys, rows[i].path, false) ? 0 : -ENOMEM;
 	}
+	if (r == 0)
+		r = node_memory(sys);
 	return r < 0 ? r : cpus(sys, sys->sb->k->cpus);
 }

@@ -22,10 +22,23 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/ops.h"
 
+/* Past the cache, a disk takes whole sectors from whole sectors; in memory there is no disk. */
+static bool is_crooked(const struct file *f, const struct uio *io, int64_t pos)
+{
+	enum { SECTOR = 512 };
+	uint64_t all = (uint64_t)pos;
+
+	if (!(f->flags & O_DIRECT) || f->inode->sb->ops != &tree_overlay || io->kernel_base)
+		return false;
+	for (unsigned i = io->at; i < io->count; i++)
+		all |= io->iov[i].base.v | io->iov[i].len;
+	return all % SECTOR != 0;
+}
+
 /* f->priv of a regular file: the read-only descriptor for guests + 1, or NULL. */
 static ssize_t tree_read_op(struct file *f, struct uio *io, int64_t *pos)
 {
-	ssize_t n = store_read(f, io, pos);
+	ssize_t n = is_crooked(f, io, *pos) ? -EINVAL : store_read(f, io, pos);
 
 	if (n >= 0)
 		file_accessed(f);
@@ -40,6 +53,8 @@ static ssize_t tree_write_op(struct file *f, struct uio *io, int64_t *pos)
 		return -EPERM;
 	if ((node_of(f->inode)->seals & F_SEAL_GROW) && *pos + (int64_t)io->left > f->inode->size)
 		return -EPERM;
+	if (is_crooked(f, io, f->flags & O_APPEND ? f->inode->size : *pos))
+		return -EINVAL;
 	n = store_write(f, io, pos);
 	if (n > 0)
 		file_modified(f);

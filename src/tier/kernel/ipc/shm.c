@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/ipc/ipc.h"
 
 #include "base/buf.h"
@@ -99,7 +100,8 @@ static struct ipc_obj *make_seg(struct task *t, const struct ipc_get *g, int *re
 	struct shm_seg *seg;
 
 	*ret_err = -EINVAL;
-	if (g->size == 0 || g->size > INT64_MAX - PAGE)
+	if (g->size == 0 || g->size > INT64_MAX - PAGE ||
+		g->size > knob_value(t->k, "sys/kernel/shmmax"))
 		return NULL;
 	*ret_err = -ENOSPC;
 	if (pages_of(g->size) > SHM_BYTES_ALL - s->shm_bytes)
@@ -125,7 +127,7 @@ SYSCALL3(shmget, int32_t, key, uint64_t, size, int32_t, flags)
 	};
 
 	if (flags & SHM_HUGETLB)
-		return -ENOMEM; /* there are no huge pages */
+		return -EINVAL; /* there are no huge pages */
 	return ipc_get(task, IPC_SHM, &g);
 }
 
@@ -330,8 +332,8 @@ static long shm_stat(struct task *task, struct shm_seg *seg, gva_t out)
 static long shm_info(struct task *task, int cmd, gva_t out)
 {
 	struct ipc_state *s = ipc_state(task->k);
-	uint64_t info[9] = { UINT64_MAX - (1 << 24), 1, SHM_SEGMENTS_MAX, SHM_SEGMENTS_MAX,
-		UINT64_MAX - (1 << 24) };
+	uint64_t info[9] = { knob_value(task->k, "sys/kernel/shmmax"), 1, SHM_SEGMENTS_MAX,
+		SHM_SEGMENTS_MAX, UINT64_MAX - (1 << 24) };
 	struct {
 		int32_t used, pad;
 		uint64_t total, resident, swapped, attempts, successes;

@@ -173,6 +173,8 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 			uc->m.eflags &= ~0x100UL;
 			break;
 		}
+	} else if (s->order == ORDER_EXEC) {
+		return; /* not done yet; the first call in the new image looks for signals */
 	} else if (s->order == ORDER_NONE) {
 		ask(uc);
 	}

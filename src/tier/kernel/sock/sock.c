@@ -24,6 +24,7 @@
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/walk.h"
 
 struct sock_state *sock_state(struct kernel *k)
@@ -155,6 +156,7 @@ void sock_unref(struct sock *s)
 	st->count--;
 	inode_unref(s->inode);
 	ns_unref(s->net);
+	landlock_unref(s->landlock);
 	free(s);
 }
 

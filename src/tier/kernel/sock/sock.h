@@ -149,6 +149,7 @@ struct sock {
 	struct sock *hash_next;     /* of names or ports */
 	bool hashed;
 
+	struct landlock *landlock; /* of who made it: reference, or NULL */
 	struct gucred cred, peercred;
 	bool has_peercred;
 	bool passcred, reuseaddr, reuseport, broadcast, v6only, linger_on, timestamp;

@@ -163,13 +163,17 @@ static int send_state(struct sock *s, struct task *t, struct msg_out *m)
 	return 0;
 }
 
-/* TCP to somebody who has closed: taken once, answered by a reset. */
+/* TCP to somebody who has closed: as much as there is room for is taken once, and answered by a
+ * reset. The rest is not tried: who has sent something does not hear of it in the same call. */
 static ssize_t send_to_nobody(struct sock *s, struct uio *io)
 {
+	uint64_t room = stream_limit(s), n = io->left < room ? io->left : room;
+
 	s->shut |= SHUT_BOTH_BITS;
 	s->err = s->fin_seen ? EPIPE : ECONNRESET;
 	wait_wake(&s->wait, 0);
-	return (ssize_t)(io->left < GUEST_RW_MAX ? io->left : GUEST_RW_MAX);
+	io->left = 0;
+	return (ssize_t)n;
 }
 
 ssize_t stream_send(struct sock *s, struct task *t, struct uio *io, struct msg_out *m)

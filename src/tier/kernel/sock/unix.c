@@ -20,6 +20,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/vfs.h"
 
 enum { UN_HEAD = offsetof(struct sockaddr_un, sun_path), UN_MAX = sizeof(struct sockaddr_un) };
@@ -168,7 +169,11 @@ static int unix_find(struct sock *s, struct task *t, const struct saddr *a, stru
 		return -EINVAL;
 	if (is_abstract(a)) {
 		*ret = abstract_find(s, a);
-		return *ret ? 0 : -ECONNREFUSED;
+		if (!*ret)
+			return -ECONNREFUSED;
+		return landlock_scoped(t->cred->landlock, (*ret)->landlock, LANDLOCK_ABSTRACT)
+			       ? -EPERM
+			       : 0;
 	}
 	r = t->fs ? path_of(a, path, sizeof(path)) : -ENOENT;
 	if (r == 0)

@@ -23,6 +23,7 @@
 #include "tier/kernel/sys/fileflags.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/walk.h"
 
@@ -165,6 +166,8 @@ SYSCALL3(ioctl, int, fd, unsigned, cmd, uint64_t, arg)
 
 	if (!f)
 		return -EBADF;
+	if (landlock_ioctl(f, cmd) < 0)
+		return -EACCES;
 	switch (cmd) {
 	case FIOCLEX:
 	case FIONCLEX:

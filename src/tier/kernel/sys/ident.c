@@ -149,6 +149,8 @@ static long set_gids(struct task *t, int64_t r, int64_t e, int64_t s)
 	if (s >= 0)
 		c->sgid = (uint32_t)s;
 	c->fsgid = c->egid;
+	if (t->cred->egid != c->egid)
+		t->pdeath_signal = 0;
 	cred_unref(t->cred);
 	t->cred = c;
 	return 0;

@@ -18,11 +18,13 @@
 #include "base/ckd.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/mm/lock.h"
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/place.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -286,6 +288,7 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 	if (src.fd < 0) /* /dev/zero: memory like any other */
 		return run_native(task, SYS_mmap,
 			(uint64_t[]){ addr, len, prot, flags | MAP_ANONYMOUS, ~0ULL, 0 });
+	map_name_note(f);
 	slot = &task->files->slots[fd];
 	mirror = file_writable(f) ? src.fd + 1 : -(src.fd + 1);
 	if (slot->mirror != mirror) {
@@ -353,28 +356,6 @@ SYSCALL0(munlockall)
 	return 0;
 }
 
-SYSCALL5(get_mempolicy, gva_t, mode, gva_t, mask, uint64_t, max, uint64_t, addr, uint64_t, flags)
-{
-	uint64_t none = 0;
-
-	if (!gva_null(mode) && guest_write_u32(task, mode, 0) < 0)
-		return -EFAULT;
-	if (!gva_null(mask) && guest_write(task, mask, &none, max < 64 ? (max + 7) / 8 : 8) < 0)
-		return -EFAULT;
-	return 0;
-}
-
-SYSCALL3(set_mempolicy, int, mode, gva_t, mask, uint64_t, max)
-{
-	return 0;
-}
-
-SYSCALL6(mbind, uint64_t, start, uint64_t, len, uint64_t, mode, gva_t, mask, uint64_t, max,
-	unsigned, flags)
-{
-	return 0;
-}
-
 static long vm_copy(struct task *t, int pid, gva_t local, uint64_t local_count, gva_t remote,
 	uint64_t remote_count, bool out)
 {
@@ -384,10 +365,12 @@ static long vm_copy(struct task *t, int pid, gva_t local, uint64_t local_count, 
 	long done = 0, bad = 0;
 	int r;
 
-	if (!to || to->state == TASK_DEAD || to->embryo)
+	if (!to || to->state == TASK_DEAD)
 		return -ESRCH;
 	if (!task_may_trace(t, to))
 		return -EPERM;
+	if (to->embryo)
+		return task_wait_born(t);
 	r = uio_guest_iov(&mine, t, local, local_count);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 
 #include "tier/kernel/shim/shim.h"
 
+struct mm;
 struct task;
 
 /* The call is answered by the shim, which makes these native calls: the value of the last, or of
@@ -13,5 +14,7 @@ struct task;
 long memory_run(struct task *t, const struct shim_step *steps, unsigned count);
 /* An address at which @len bytes have room now; 0: there is none. */
 uint64_t memory_gap(struct task *t, uint64_t len);
+/* sys/numa.c: how far the policy that @from has goes, @to at most. */
+uint64_t policy_edge(const struct mm *mm, uint64_t from, uint64_t to);
 
 #endif

@@ -17,6 +17,7 @@
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/guestmount.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum {
@@ -155,7 +156,7 @@ static long mount_there(struct task *t, gva_t utarget, unsigned long flags, stru
 
 	if (r < 0)
 		return r;
-	if (!mnt_may(t))
+	if (!mnt_may(t) || landlock_mount(t) < 0)
 		r = -EPERM;
 	else if (mnt_is_foreign(t, at.mnt))
 		r = -EINVAL;
@@ -208,7 +209,7 @@ SYSCALL2(umount2, gva_t, upath, unsigned, flags)
 
 	if (flags & ~(unsigned)(MNT_FORCE | MNT_DETACH | MNT_EXPIRE | UMOUNT_NOFOLLOW))
 		return -EINVAL;
-	if (!mnt_may(task))
+	if (!mnt_may(task) || landlock_mount(task) < 0)
 		return -EPERM;
 	n = guest_copy_path(task, upath, path, sizeof(path));
 	if (n < 0)
@@ -232,7 +233,7 @@ SYSCALL2(pivot_root, gva_t, unew, gva_t, uold)
 	struct path to, old;
 	long r;
 
-	if (!mnt_may(task))
+	if (!mnt_may(task) || landlock_mount(task) < 0)
 		return -EPERM;
 	r = dir_at(task, unew, &to);
 	if (r < 0)

@@ -19,6 +19,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/guestmount.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/walk.h"
 
@@ -282,7 +283,7 @@ SYSCALL5(fsconfig, int, fd, unsigned, cmd, gva_t, ukey, gva_t, uvalue, int, aux)
 	case CONF_CREATE_EXCL:
 		return create(task, c);
 	case CONF_CHANGE:
-		return change(task, c);
+		return landlock_mount(task) == 0 ? change(task, c) : -EPERM;
 	case CONF_FD:
 		if (!fd_get_path(task, aux))
 			return -EBADF;
@@ -414,7 +415,7 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 	struct path from, to;
 	long r;
 
-	if (!mnt_may(task))
+	if (!mnt_may(task) || landlock_mount(task) < 0)
 		return -EPERM;
 	if (flags & ~(unsigned)MOVE_KNOWN)
 		return -EINVAL;

@@ -25,7 +25,7 @@
 
 /* Where things are in struct user. */
 enum { USER_REGS_END = UREG_COUNT * 8, USER_DEBUG = 848, USER_DEBUG_END = 912, USER_END = 912 };
-enum { OPTIONS_KNOWN = 0x7f | PTRACE_O_EXITKILL, EMBRYO_LOOK_NS = 2000000 };
+enum { OPTIONS_KNOWN = 0x7f | PTRACE_O_EXITKILL };
 
 static long poke(struct task *it, uint64_t addr, uint64_t word)
 {
@@ -283,11 +283,8 @@ static long attach(struct task *task, struct task *it, int64_t op, uint64_t addr
 	if (it->proc == task->proc || it->proc == task->k->init || it->proc->exiting ||
 		!task_may_trace(task, it))
 		return -EPERM;
-	if (it->embryo) { /* between its parent's call and its own first word */
-		task->call.deadline = kernel_now(task->k) + EMBRYO_LOOK_NS;
-		task->call.timed_out = false;
-		return wait_block(task);
-	}
+	if (it->embryo)
+		return task_wait_born(task);
 	task->call.deadline = 0;
 	r = trace_attach(
 		it, task->proc, op == PTRACE_SEIZE, op == PTRACE_SEIZE ? (uint32_t)opts : 0);

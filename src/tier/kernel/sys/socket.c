@@ -14,6 +14,7 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/landlock.h"
 
 enum { TYPE_MASK = 0xf };
 
@@ -89,6 +90,7 @@ SYSCALL3(socket, int32_t, family, int32_t, type, int32_t, protocol)
 	if (!s)
 		return err;
 	s->cred = gucred_of(task);
+	s->landlock = landlock_ref(task->cred->landlock);
 	return install(task, s, flags);
 }
 
@@ -148,6 +150,17 @@ SYSCALL4(socketpair, int32_t, family, int32_t, type, int32_t, protocol, gva_t, o
 	return 0;
 }
 
+/* A port of TCP's is somebody's who has not given it up. */
+static long may_use(struct task *task, const struct sock *s, const struct saddr *a, unsigned want)
+{
+	bool tcp = s->type == SOCK_STREAM && (s->family == AF_INET || s->family == AF_INET6);
+
+	if (!tcp || (s->protocol && s->protocol != IPPROTO_TCP) || a->len < sizeof(a->in) ||
+		(a->family == AF_UNSPEC && want == LANDLOCK_CONNECT))
+		return 0;
+	return landlock_port(task, want, ntohs(a->in.sin_port));
+}
+
 SYSCALL3(bind, int32_t, fd, gva_t, addr, int32_t, len)
 {
 	struct saddr a;
@@ -158,6 +171,8 @@ SYSCALL3(bind, int32_t, fd, gva_t, addr, int32_t, len)
 	if (!s)
 		return r;
 	r = saddr_in(task, addr, len, &a);
+	if (r == 0)
+		r = may_use(task, s, &a, LANDLOCK_BIND);
 	return r < 0 ? r : s->ops->bind(s, task, &a);
 }
 
@@ -171,6 +186,8 @@ SYSCALL3(connect, int32_t, fd, gva_t, addr, int32_t, len)
 	if (!s)
 		return r;
 	r = saddr_in(task, addr, len, &a);
+	if (r == 0)
+		r = may_use(task, s, &a, LANDLOCK_CONNECT);
 	if (r == 0)
 		r = s->ops->connect(s, task, &a, f->flags & O_NONBLOCK);
 	if (r == SYS_BLOCK)

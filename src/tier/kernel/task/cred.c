@@ -10,6 +10,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/user.h"
+#include "tier/kernel/vfs/landlock.h"
 
 bool task_capable(const struct task *t, int cap)
 {
@@ -57,7 +58,11 @@ bool task_may_trace(const struct task *reader, const struct task *t)
 
 	if (!task_is_open_to(reader, t))
 		return false;
-	if (reader->proc == t->proc || task_capable_in(reader, b->user, CAP_SYS_PTRACE))
+	if (reader->proc == t->proc)
+		return true;
+	if (!landlock_covers(a->landlock, b->landlock))
+		return false;
+	if (task_capable_in(reader, b->user, CAP_SYS_PTRACE))
 		return true;
 	if (a->user != b->user)
 		return false; /* it has rights in its namespace that the reader has not */
@@ -76,6 +81,7 @@ void cred_unref(struct cred *c)
 	if (!c || --c->refs)
 		return;
 	ns_unref(c->user ? &c->user->ns : NULL);
+	landlock_unref(c->landlock);
 	free(c);
 }
 
@@ -87,6 +93,7 @@ struct cred *cred_copy(const struct cred *c)
 		*n = *c;
 		n->refs = 1;
 		ns_ref(n->user ? &n->user->ns : NULL);
+		landlock_ref(n->landlock);
 	}
 	return n;
 }

@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/task/exec.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/engine.h"
@@ -570,6 +571,9 @@ static int lay_out(
 
 	if (r < 0)
 		return r;
+	map_name_note(x->file);
+	if (x->interp)
+		map_name_note(x->interp);
 	base = g->exe.h.e_type == ET_DYN ? PIE_BASE + spread(1 << 27) : 0;
 	r = load(p, &g->exe, base, 0, &exe);
 	if (r == 0 && x->interp) {
@@ -670,6 +674,8 @@ int exec_go(struct task *t, struct exec *x)
 	if (r == 0) {
 		remember(t, x);
 		files_close_exec(t);
+		if (secure)
+			t->pdeath_signal = 0; /* not for who has more rights than its parent */
 		cred_unref(old);
 	} else {
 		for (int i = 0; planned && i < 2; i++)

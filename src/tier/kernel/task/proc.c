@@ -126,8 +126,18 @@ void mm_unref(struct mm *mm)
 	free(mm->slots);
 	mm_unlock_all(mm);
 	aio_done(mm);
+	free(mm->policies);
 	place_free(mm->place);
 	free(mm);
+}
+
+enum { BORN_LOOK_NS = 2000000 };
+
+long task_wait_born(struct task *t)
+{
+	t->call.deadline = kernel_now(t->k) + BORN_LOOK_NS;
+	t->call.timed_out = false;
+	return wait_block(t);
 }
 
 static struct mm *mm_copy(const struct mm *from)
@@ -146,6 +156,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->lock_count = 0;
 	mm->lock_future = false;
 	mm->aio = NULL;
+	mm->policies = NULL;
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
@@ -459,6 +470,7 @@ struct task *task_clone(struct task *t, uint64_t flags, int *ret_err)
 	sched_inherit(n, t);
 	n->timer_slack_ns = n->timer_slack_default_ns = t->timer_slack_ns;
 	n->no_new_privs = t->no_new_privs;
+	n->policy = t->policy;
 	n->seccomp_strict = t->seccomp_strict;
 	n->filters = seccomp_ref(t->filters);
 	if (!(flags & CLONE_VM) || (flags & CLONE_VFORK))
@@ -827,7 +839,6 @@ void proc_execed(struct task *t)
 	}
 	memset(&t->altstack, 0, sizeof(t->altstack));
 	t->clear_tid = t->robust_list = 0;
-	t->pdeath_signal = 0;
 	timers_execed(p);
 	keys_execed(t);
 	if (p->k->ipc)

@@ -35,7 +35,10 @@ void procs_done(struct kernel *k);
 void session_unref(struct session *s);
 void sighand_unref(struct sighand *s);
 int proc_set_pgrp(struct proc *p, int32_t id); /* in its own session; 0 or -errno */
-int proc_set_sid(struct proc *p);              /* the new id, or -EPERM */
+/* What is asked about is between its parent's call and its own first word: blocks @t, which looks
+ * again. A call that waits for something else then clears its deadline first. */
+long task_wait_born(struct task *t);
+int proc_set_sid(struct proc *p); /* the new id, or -EPERM */
 
 /* Stops or continues all threads (job control). */
 void proc_stop(struct proc *p, int sig);

@@ -20,6 +20,7 @@
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/vfs/landlock.h"
 
 #define STOPS (GSIG_BIT(SIGSTOP) | GSIG_BIT(SIGTSTP) | GSIG_BIT(SIGTTIN) | GSIG_BIT(SIGTTOU))
 #define IGNORED_BY_DEFAULT                                                                         \
@@ -244,7 +245,11 @@ int signal_may(struct task *t, struct proc *p, int sig)
 {
 	const struct cred *me = t->cred, *it = p->tasks->cred;
 
-	if (t->proc == p || task_capable_in(t, it->user, CAP_KILL))
+	if (t->proc == p)
+		return 0;
+	if (landlock_scoped(me->landlock, it->landlock, LANDLOCK_SIGNAL))
+		return -EPERM;
+	if (task_capable_in(t, it->user, CAP_KILL))
 		return 0;
 	if (me->euid == it->suid || me->euid == it->uid || me->uid == it->suid ||
 		me->uid == it->uid)

@@ -27,6 +27,7 @@ struct file;
 struct call_fn;
 struct seccomp_filter; /* task/seccomp.h */
 struct key;            /* keys/key.h */
+struct landlock;       /* vfs/landlock.h */
 struct ns_set;         /* ns/ns.h */
 struct pid_nums;       /* ns/pid.h */
 struct user_ns;        /* ns/user.h */
@@ -40,6 +41,7 @@ struct cred {
 	uint32_t groups[GUEST_GROUPS_MAX];
 	uint64_t cap_effective, cap_permitted, cap_inheritable, cap_bounding, cap_ambient;
 	uint32_t securebits;
+	struct landlock *landlock; /* reference; NULL: nothing was given up */
 };
 /* Root inside may do to its own files and processes what root may; nothing of the host's. */
 #define CAPS_ALL 0x1ffffffffffULL
@@ -81,9 +83,10 @@ struct mm {
 		uint64_t from, to;
 	} * locks; /* mm/lock.c */
 	unsigned lock_count;
-	bool lock_future;    /* mlockall: all that comes, too */
-	struct aio_ctx *aio; /* sys/aio.c */
-	uint8_t *slots;      /* the engine's: one byte per slot of the shim */
+	bool lock_future;             /* mlockall: all that comes, too */
+	struct aio_ctx *aio;          /* sys/aio.c */
+	struct mm_policies *policies; /* sys/numa.c; NULL: none */
+	uint8_t *slots;               /* the engine's: one byte per slot of the shim */
 	unsigned slot_next;
 	struct place *place; /* the engine's: call sites, or NULL */
 	bool place_off;      /* the table is not there: the program has something else there */
@@ -184,6 +187,10 @@ struct task {
 		uint64_t runtime, deadline, period; /* SCHED_DEADLINE */
 	} sched;
 	uint16_t ioprio;
+	struct mempolicy {
+		uint32_t mode; /* MPOL_*; 0: the default */
+		bool node;     /* the only one is named */
+	} policy;
 	uint64_t cpus[GUEST_CPU_WORDS]; /* all zero: every one */
 	uint64_t timer_slack_ns, timer_slack_default_ns;
 	bool no_new_privs;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
@@ -37,6 +38,8 @@ int engine_start(struct kernel *k, struct err *e)
 	en->k = k;
 	k->engine = &engine_ops;
 	k->engine_state = en;
+	en->stays =
+		k->cpus > 1 && syscall(SYS_sched_getaffinity, 0, sizeof(en->cpus), en->cpus) > 0;
 	r = zygote_start(en, e); /* before the first thread */
 	if (r < 0)
 		return r;

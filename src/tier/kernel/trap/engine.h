@@ -56,6 +56,7 @@ struct out {
 	int64_t val;
 	uint32_t flags;           /* SECCOMP_USER_NOTIF_FLAG_CONTINUE */
 	pid_t kick_pid, kick_tid; /* first a signal; 0: none */
+	pid_t stay;               /* a thread that shall take descriptors on our CPU; 0: any */
 	struct {
 		int src, at; /* src: ours, closed after */
 	} add[2];
@@ -83,8 +84,9 @@ struct engine {
 	unsigned out_count;
 	uint64_t vdso; /* AT_SYSINFO_EHDR, the same in every guest */
 	uint64_t hwcap, hwcap2, minsigstksz, clktck;
-	int wake_fd;
-	int fail; /* why no blank can be made; 0: fine */
+	uint64_t cpus[GUEST_CPU_WORDS]; /* those that ward was given */
+	bool stays;                     /* there are several, and they are known */
+	int fail;                       /* why no blank can be made; 0: fine */
 };
 
 /* One host call: the C library's way makes two. */

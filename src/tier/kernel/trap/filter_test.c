@@ -22,6 +22,7 @@
 #include <sys/syscall.h>
 #include <termios.h>
 
+#include "abi/newer.h"
 #include "base/ckd.h"
 #include "tier/kernel/jail.h"
 #include "tier/kernel/shim/shim.h"
@@ -230,13 +231,14 @@ static const uint16_t jail_calls[] = { SYS_read, SYS_write, SYS_close, SYS_fstat
 	SYS_umask, SYS_getrlimit, SYS_sysinfo, SYS_fstatfs, SYS_gettid, SYS_fgetxattr,
 	SYS_flistxattr, SYS_futex, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_getdents64,
 	SYS_restart_syscall, SYS_fadvise64, SYS_clock_gettime, SYS_clock_getres,
-	SYS_clock_nanosleep, SYS_exit_group, SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_fchownat,
-	SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_linkat, SYS_symlinkat, SYS_readlinkat,
-	SYS_set_robust_list, SYS_get_robust_list, SYS_sync_file_range, SYS_utimensat, SYS_epoll_ctl,
-	SYS_epoll_pwait, SYS_timerfd_settime, SYS_fallocate, SYS_preadv, SYS_pwritev,
-	SYS_process_vm_readv, SYS_process_vm_writev, SYS_renameat2, SYS_getrandom, SYS_memfd_create,
-	SYS_membarrier, SYS_copy_file_range, SYS_preadv2, SYS_pwritev2, SYS_statx, SYS_rseq,
-	SYS_pidfd_send_signal, SYS_pidfd_open, SYS_openat2, SYS_prlimit64 };
+	SYS_clock_nanosleep, SYS_exit_group, SYS_tgkill, SYS_openat, SYS_mkdirat, SYS_mknodat,
+	SYS_fchownat, SYS_newfstatat, SYS_unlinkat, SYS_renameat, SYS_linkat, SYS_symlinkat,
+	SYS_readlinkat, SYS_set_robust_list, SYS_get_robust_list, SYS_sync_file_range,
+	SYS_utimensat, SYS_epoll_ctl, SYS_epoll_pwait, SYS_timerfd_settime, SYS_fallocate,
+	SYS_preadv, SYS_pwritev, SYS_process_vm_readv, SYS_process_vm_writev, SYS_renameat2,
+	SYS_getrandom, SYS_memfd_create, SYS_membarrier, SYS_copy_file_range, SYS_preadv2,
+	SYS_pwritev2, SYS_statx, SYS_rseq, SYS_pidfd_send_signal, SYS_pidfd_open, SYS_openat2,
+	SYS_prlimit64, WARD_SYS_fchmodat2 };
 /* Only where a sanitizer is built in. */
 static const uint16_t sanitizer_calls[] = { SYS_sigaltstack, SYS_getpid, SYS_prctl, SYS_pipe2,
 	SYS_open, SYS_stat, SYS_readlink };

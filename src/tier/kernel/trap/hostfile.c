@@ -39,7 +39,7 @@ enum {
 struct host_end {
 	struct watch watch;
 	struct wait_queue wait;
-	bool watched, regular;
+	bool watched, asked, regular;
 	char *room; /* the channel's: CHANNEL_PIECE bytes */
 };
 
@@ -61,9 +61,17 @@ static struct host_end *end_create(struct kernel *k, int fd)
 	h->watch.fn = on_event;
 	h->watch.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
 	h->regular = fstat(fd, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
-	/* A file on disk is always ready, and epoll does not take it. */
-	h->watched = watch_add(k, &h->watch) == 0;
 	return h;
+}
+
+/* The loop hears of it from the first time on that somebody waits: many are only written to. What
+ * epoll does not take, a file on disk for one, is always ready. */
+static void end_wait(struct kernel *k, struct host_end *h, struct poll_reg *reg)
+{
+	if (reg && !h->asked)
+		h->watched = watch_add(k, &h->watch) == 0;
+	h->asked |= reg != NULL;
+	poll_wait(reg, &h->wait);
 }
 
 static void end_destroy(struct kernel *k, struct host_end *h)
@@ -155,7 +163,7 @@ static unsigned hf_poll(struct file *f, struct poll_reg *reg)
 
 	if (h->regular)
 		return POLLIN | POLLOUT;
-	poll_wait(reg, &h->wait);
+	end_wait(f->k, h, reg);
 	return end_state(h);
 }
 
@@ -410,7 +418,7 @@ static unsigned channel_poll(struct sock *s, struct poll_reg *reg)
 {
 	struct host_end *h = s->host;
 
-	poll_wait(reg, &h->wait);
+	end_wait(s->k, h, reg);
 	return end_state(h);
 }
 

@@ -40,11 +40,45 @@ static void send_kill(struct out *o)
 	close(o->kill - 1);
 }
 
-static void send_out(struct out *o)
+/* Which one runs this, from where the host's vdso has it: there is no call for it in the jail. */
+static unsigned this_cpu(void)
+{
+	unsigned n;
+
+	__asm__ volatile("lsl %1, %0" : "=r"(n) : "r"(0x7b));
+	return n & 0xfff;
+}
+
+/*
+ * A thread that takes a descriptor is woken like anybody: by a CPU that has nothing to do, if there
+ * is one, and to wake that takes as long as a dozen calls; the same again when it tells us. So both
+ * stay where they are meanwhile.
+ */
+static void stay_here(pid_t tid)
+{
+	uint64_t here[GUEST_CPU_WORDS] = { 0 };
+	unsigned cpu = this_cpu();
+
+	if (cpu / 64 >= GUEST_CPU_WORDS)
+		return;
+	here[cpu / 64] = 1ULL << cpu % 64;
+	syscall(SYS_sched_setaffinity, tid, sizeof(here), here);
+	syscall(SYS_sched_setaffinity, 0, sizeof(here), here);
+}
+
+static void go_anywhere(const struct engine *e, pid_t tid)
+{
+	syscall(SYS_sched_setaffinity, tid, sizeof(e->cpus), e->cpus);
+	syscall(SYS_sched_setaffinity, 0, sizeof(e->cpus), e->cpus);
+}
+
+static void send_out(const struct engine *e, struct out *o)
 {
 	struct seccomp_notif_resp resp = { .id = o->id, .val = o->val, .flags = o->flags };
 	bool sent = false;
 
+	if (o->stay)
+		stay_here(o->stay);
 	for (unsigned i = 0; i < o->add_count; i++) {
 		bool last = o->any_value && i + 1 == o->add_count;
 		struct seccomp_notif_addfd add = { .id = o->id,
@@ -66,6 +100,8 @@ static void send_out(struct out *o)
 		sent |= r >= 0 && last;
 		close(o->add[i].src);
 	}
+	if (o->stay)
+		go_anywhere(e, o->stay);
 	if (o->kick_tid > 1)
 		syscall(SYS_tgkill, o->kick_pid, o->kick_tid, KICK_SIGNAL);
 	if (o->no_reply || sent)
@@ -78,10 +114,10 @@ static void send_out(struct out *o)
 	ioctl(o->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
 }
 
-static void send_all(struct out *out, unsigned n)
+static void send_all(const struct engine *e, struct out *out, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		send_out(&out[i]);
+		send_out(e, &out[i]);
 	for (unsigned i = 0; i < n; i++)
 		send_kill(&out[i]);
 }
@@ -91,7 +127,7 @@ struct out *engine_out(struct engine *e)
 	struct out *o;
 
 	if (e->out_count == OUT_MAX) { /* rare: a crowd was woken at once */
-		send_all(e->out, OUT_MAX);
+		send_all(e, e->out, OUT_MAX);
 		e->out_count = 0;
 	}
 	o = &e->out[e->out_count++];
@@ -116,7 +152,7 @@ void engine_end(struct kernel *k)
 	e->ask = 0;
 	later_open(k);
 	kernel_unlock(k);
-	send_all(out, n);
+	send_all(e, out, n);
 	if (over)
 		engine_over(k);
 	if (ask)
@@ -165,6 +201,16 @@ static bool is_asking(int64_t nr)
 	return nr == SHIM_ASK || nr == SHIM_FAULT || nr == SHIM_STOP;
 }
 
+/* Alone, so that no other thread chooses processors for it meanwhile. */
+static bool may_stay(const struct task *t)
+{
+	uint64_t chosen = 0;
+
+	for (unsigned i = 0; i < GUEST_CPU_WORDS; i++)
+		chosen |= t->cpus[i];
+	return engine_of(t->k)->stays && !chosen && t->proc->task_count == 1 && t->host->tid > 1;
+}
+
 static void finish(struct task *t)
 {
 	struct engine *e = engine_of(t->k);
@@ -183,6 +229,7 @@ static void finish(struct task *t)
 		o->add[0].src = c->map_fd - 1;
 		o->add[0].at = c->map_at;
 		o->add_count = 1;
+		o->stay = may_stay(t) ? ht->tid : 0;
 		c->map_fd = 0;
 	}
 	if (c->go_native) {

@@ -278,17 +278,18 @@ static void path_seen(struct task *t, uint64_t ip, int kind)
 /* Who asks by number is shown the way that everybody else goes. */
 static void clock_seen(struct task *t, uint64_t ip)
 {
-	uint64_t way[2] = { vdso_find(engine_of(t->k)->vdso, "__vdso_clock_gettime"),
-		t->k->age[AGE_WHO] };
+	uint64_t way[2];
 
 	_Static_assert(offsetof(struct place_state, clock_age) ==
 			       offsetof(struct place_state, clock) + sizeof(way[0]),
 		"one write");
-	if (t->call.ret < 0 || !way[0] || !place_is_alone(t) ||
-		place_changed_site(t, ip, true, HOT_VALUE) < 0)
+	if (t->call.ret < 0 || !place_is_alone(t) || place_changed_site(t, ip, true, HOT_VALUE) < 0)
 		return;
-	t->mm->ops->write(
-		t->mm, PLACE_STATE + offsetof(struct place_state, clock), way, sizeof(way));
+	way[0] = vdso_find(engine_of(t->k)->vdso, "__vdso_clock_gettime");
+	way[1] = t->k->age[AGE_WHO];
+	if (way[0])
+		t->mm->ops->write(
+			t->mm, PLACE_STATE + offsetof(struct place_state, clock), way, sizeof(way));
 }
 
 void place_seen(struct task *t, uint64_t ip)
@@ -297,7 +298,7 @@ void place_seen(struct task *t, uint64_t ip)
 	struct mm *mm = t->mm;
 
 	if (kind < 0 || !t->k->age || mm->place_off || mm->place_shut || t->filters ||
-		t->seccomp_strict || mm->host_pid <= 1 || ip < SITE_BYTES)
+		t->cred->landlock || t->seccomp_strict || mm->host_pid <= 1 || ip < SITE_BYTES)
 		return;
 	if (kind == PLACE_SIGNAL)
 		place_signal_seen(t, ip);

@@ -132,10 +132,13 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		(!S_ISREG(f->inode->mode) && !S_ISDIR(f->inode->mode)))
 		return;
 	ages(t, &e);
+	/* No more than some site would ask for: to leave it costs a copy. */
 	if (S_ISREG(f->inode->mode))
-		e.knows = FD_NO_TTY | (opened ? FD_POS : 0);
+		e.knows = (asks(p, PLACE_IOCTL) ? FD_NO_TTY : 0) |
+			  (opened && asks(p, PLACE_LSEEK) ? FD_POS : 0);
 	e.pos = f->pos;
-	if (answers_fixed(t, f->path) && vfs_fstat(f, &st) == 0) {
+	if ((asks(p, PLACE_FSTAT) || asks(p, PLACE_AT_ARG)) && answers_fixed(t, f->path) &&
+		vfs_fstat(f, &st) == 0) {
 		e.stat_age_at = AGE_NEVER * 8;
 		stat_lay(&st, e.stat);
 		e.knows |= FD_STAT;

@@ -40,7 +40,7 @@ void place_signal_seen(struct task *t, uint64_t ip)
 	_Static_assert(sizeof(s.act) == sizeof(t->sighand->act), "as rt_sigaction gives them");
 	memcpy(s.act, t->sighand->act, sizeof(s.act));
 	memset(s.known, 1, sizeof(s.known));
-	s.may_set = is_lent(t);
+	s.may_set = is_lent(t) && t->sighand->refs == 1;
 	p = t->mm->place;
 	p->signals_age = 0;
 	p->signals_of = 0;

@@ -16,6 +16,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
@@ -244,6 +245,8 @@ int vfs_truncate(struct task *t, struct path p, int64_t size)
 		r = -EPERM;
 	if (r == 0 && i->writers < 0)
 		r = -ETXTBSY;
+	if (r == 0)
+		r = landlock_path(t, p, LANDLOCK_TRUNCATE);
 	if (r == 0 && i->leases)
 		r = (int)lease_break(t, i, true, true);
 	return r < 0 ? r : set_size(t, i, p.dentry, size);
@@ -253,6 +256,8 @@ int vfs_ftruncate(struct task *t, struct file *f, int64_t size)
 {
 	if (!S_ISREG(f->inode->mode) || !file_writable(f))
 		return -EINVAL;
+	if (f->refused & LANDLOCK_TRUNCATE)
+		return -EACCES;
 	if (f->ops->truncate) {
 		int r = f->ops->truncate(f, size);
 

@@ -82,6 +82,7 @@ struct file {
 	struct path path;    /* references; dentry NULL for pipes, sockets and the like */
 	struct inode *inode; /* reference; never NULL (anonymous ones have anon inodes) */
 	struct cred *cred;
+	unsigned refused; /* LANDLOCK_TRUNCATE, LANDLOCK_IOCTL_DEV: to whoever has it */
 	void *priv;
 	/* F_SETOWN and O_ASYNC */
 	int32_t owner_type, owner_pid, owner_sig, owner_fd;

@@ -17,6 +17,7 @@
 #include "tier/kernel/fs/dev.h"
 #include "tier/kernel/fs/hostdir.h"
 #include "tier/kernel/fs/knobs.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/fs/loop.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/fs/sysfs.h"
@@ -289,6 +290,7 @@ void vfs_done(struct kernel *k)
 	wait_flush(&v->mount_wait);
 	loops_done(k);
 	knobs_done(k);
+	map_names_done(k);
 	mnt_done(k);
 	guest_mounts_done(v);
 	nsfs_done(k);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
@@ -48,11 +49,13 @@ static int begin_name(
 	return r < 0 ? r : mount_writable(s->at);
 }
 
-static int begin_new(
-	struct step *s, struct task *t, int dirfd, const char *path, bool dir, struct dentry **ret)
+static int begin_new(struct step *s, struct task *t, int dirfd, const char *path, uint32_t mode,
+	struct dentry **ret)
 {
-	int r = begin_name(s, t, dirfd, path, dir, ret);
+	int r = begin_name(s, t, dirfd, path, S_ISDIR(mode), ret);
 
+	if (r == 0)
+		r = landlock_path(t, s->at, landlock_make(mode));
 	return r < 0 ? r : may_create(t, s->at);
 }
 
@@ -74,7 +77,7 @@ int vfs_mkdir(struct task *t, int dirfd, const char *path, uint32_t mode)
 {
 	struct dentry *d;
 	struct step s;
-	int r = begin_new(&s, t, dirfd, path, true, &d);
+	int r = begin_new(&s, t, dirfd, path, S_IFDIR, &d);
 
 	if (r == 0) {
 		struct inode *dir = s.at.dentry->inode;
@@ -107,7 +110,7 @@ int vfs_mknod(
 	default:
 		return -EINVAL;
 	}
-	r = begin_new(&s, t, dirfd, path, false, &d);
+	r = begin_new(&s, t, dirfd, path, mode, &d);
 	/* A device is one of ours by its number, whoever made the node. */
 	if (r == 0 && (S_ISCHR(mode) || S_ISBLK(mode)) && !task_capable(t, CAP_MKNOD))
 		r = -EPERM;
@@ -133,7 +136,7 @@ int vfs_symlink(struct task *t, const char *target, int dirfd, const char *path)
 
 	if (!target[0])
 		return -ENOENT;
-	r = begin_new(&s, t, dirfd, path, false, &d);
+	r = begin_new(&s, t, dirfd, path, S_IFLNK, &d);
 	if (r == 0) {
 		struct inode *dir = s.at.dentry->inode;
 
@@ -152,6 +155,17 @@ static int may_link(struct task *t, struct inode *i)
 	return S_ISREG(i->mode) && !set_id && inode_permission(t, i, R_OK | W_OK) == 0 ? 0 : -EPERM;
 }
 
+/* A second name, in @to, for what is at @old. */
+static int may_refer(struct task *t, struct path old, struct path to, struct dentry *d)
+{
+	struct dentry *up = old.dentry->parent;
+	struct landlock_move m = {
+		.from = { old.mnt, up ? up : old.dentry }, .to = to, .old = old.dentry, .over = d
+	};
+
+	return landlock_refer(t, &m);
+}
+
 int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 {
 	struct inode *i = old.dentry->inode;
@@ -161,6 +175,8 @@ int vfs_link(struct task *t, struct path old, int dirfd, const char *path)
 
 	if (r == 0 && s.at.mnt != old.mnt)
 		r = -EXDEV;
+	if (r == 0)
+		r = may_refer(t, old, s.at, d);
 	if (r == 0)
 		r = may_link(t, i);
 	if (r == 0)
@@ -224,6 +240,8 @@ int vfs_rmdir(struct task *t, int dirfd, const char *path)
 	if (r == 0)
 		r = begin_old(&s, t, dirfd, path, &d);
 	if (r == 0)
+		r = landlock_path(t, s.at, LANDLOCK_REMOVE_DIR);
+	if (r == 0)
 		r = may_delete(t, s.at, d, true);
 	if (r == 0 && mount_at(s.at.mnt, d))
 		r = -EBUSY;
@@ -253,6 +271,8 @@ int vfs_unlink(struct task *t, int dirfd, const char *path)
 	if (r == 0 && s.slash)
 		r = S_ISDIR(d->inode->mode) ? -EISDIR : -ENOTDIR;
 	if (r == 0)
+		r = landlock_path(t, s.at, LANDLOCK_REMOVE_FILE);
+	if (r == 0)
 		r = may_delete(t, s.at, d, false);
 	if (r == 0 && mount_at(s.at.mnt, d))
 		r = -EBUSY;
@@ -278,12 +298,16 @@ static int check_move(struct task *t, struct move *m)
 {
 	struct inode *old = m->old->inode, *over = m->new_d->inode;
 	bool swap = m->flags & RENAME_EXCHANGE;
+	struct landlock_move refer = { m->from.at, m->to.at, m->old, m->new_d, true, swap };
 	int r;
 
 	if (dentry_is_below(m->to.at.dentry, m->old))
 		return -EINVAL; /* a directory into itself */
 	if (over && dentry_is_below(m->from.at.dentry, m->new_d))
 		return swap ? -EINVAL : -ENOTEMPTY;
+	r = landlock_refer(t, &refer);
+	if (r < 0)
+		return r;
 	if (over == old)
 		return 1;
 	r = may_delete(t, m->from.at, m->old, S_ISDIR(old->mode));

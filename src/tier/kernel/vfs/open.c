@@ -14,6 +14,7 @@
 
 #include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
@@ -122,7 +123,11 @@ static int open_path(struct task *t, struct path p, unsigned flags, enum how how
 	bool created = how == OPEN_CREATED || how == OPEN_EXEC;
 	struct file *f;
 	int r = flags & O_PATH ? 0 : may_open(t, p, flags, how);
+	bool cut = (flags & O_TRUNC) && !created;
+	unsigned refused = 0;
 
+	if (r == 0 && !(flags & O_PATH) && t->cred->landlock)
+		r = landlock_open(t, p, flags, how == OPEN_EXEC, cut && S_ISREG(i->mode), &refused);
 	if (r < 0)
 		return r;
 	f = file_create(t->k, &path_only_ops, (flags & (KEPT_FLAGS | O_NOCTTY)) | GUEST_O_LARGEFILE,
@@ -134,6 +139,7 @@ static int open_path(struct task *t, struct path p, unsigned flags, enum how how
 	f->path = path_ref(p);
 	f->cred = cred_ref(t->cred);
 	f->quiet = how == OPEN_QUIET;
+	f->refused = refused;
 	if (flags & O_PATH) {
 		f->flags &= O_PATH | O_DIRECTORY | O_NOFOLLOW;
 		*ret = f;
@@ -141,7 +147,7 @@ static int open_path(struct task *t, struct path p, unsigned flags, enum how how
 	}
 	r = i->ops->open ? i->ops->open(i, f, t) : -ENXIO;
 	f->flags &= ~(unsigned)O_NOCTTY; /* only for the opening itself */
-	if (r == 0 && (flags & O_TRUNC) && !created)
+	if (r == 0 && cut)
 		r = truncate_now(f, t);
 	if (r < 0) {
 		file_unref(f); /* open sets f->ops when it succeeds, and only then */
@@ -153,7 +159,7 @@ static int open_path(struct task *t, struct path p, unsigned flags, enum how how
 	i->write_opens += file_writable(f);
 	p.mnt->writers += file_writable(f);
 	notify_file(f, how == OPEN_EXEC ? IN_OPEN | FAN_W_OPEN_EXEC : IN_OPEN);
-	if ((flags & O_TRUNC) && !created)
+	if (cut)
 		notify_dentry(t->k, p.dentry, IN_MODIFY);
 	*ret = f;
 	return 0;
@@ -174,6 +180,8 @@ static int create_in(struct step *s, struct dentry *d, const struct open_how_gue
 	struct inode *dir = s->at.dentry->inode;
 	int r = may_create(s->task, s->at);
 
+	if (r == 0)
+		r = landlock_path(s->task, s->at, LANDLOCK_MAKE_REG);
 	if (r < 0)
 		return r;
 	if (!dir->ops->create)

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/ipc.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -238,6 +239,10 @@ static void test_proc(void **state)
 	assert_int_equal(open_at("/proc/self/fd/77", O_RDONLY), -ENOENT);
 	assert_int_equal(open_at("/proc/version", O_WRONLY), 2); /* root may */
 	assert_int_equal(CALL(write, 2, P2("x"), 1), -EIO);
+	/* A limit that somebody asks for. */
+	assert_true(CALL(shmget, 0, 8193, IPC_CREAT | 0600) >= 0);
+	write_file("/proc/sys/kernel/shmmax", "8192");
+	assert_int_equal(CALL(shmget, 0, 8193, IPC_CREAT | 0600), -EINVAL);
 }
 
 static void make_layers(int layers[2])
@@ -462,6 +467,30 @@ static void test_guest_mounts(void **state)
 	fd = open_at("/s/g", O_RDWR | O_CREAT);
 	assert_int_equal(CALL(write, fd, out.v, 60000), 16384);
 	/* The rest goes with the sandbox. */
+}
+
+/* Past the cache only whole sectors, as of a disk; a file in memory takes anything. */
+static void test_direct(void **state)
+{
+	int layers[2], fd;
+	gva_t at;
+
+	make_layers(layers);
+	start(layers, 2, NULL, 0);
+	at = GVA((out.v + 4095) & ~(uint64_t)4095);
+	fd = open_at("/direct", O_RDWR | O_CREAT | O_DIRECT);
+	assert_int_equal(CALL(write, fd, at.v, 4096), 4096);
+	assert_int_equal(CALL(pread64, fd, at.v, 512, 512), 512);
+	assert_int_equal(CALL(pread64, fd, at.v, 1, 0), -EINVAL);
+	assert_int_equal(CALL(pread64, fd, at.v, 512, 1), -EINVAL);
+	assert_int_equal(CALL(pwrite64, fd, at.v + 1, 512, 0), -EINVAL);
+	assert_int_equal(CALL(pread64, fd, at.v, 512, 4096), 0);
+	assert_int_equal(CALL(close, fd), 0);
+	assert_int_equal(CALL(mkdir, P("/m"), 0755), 0);
+	assert_int_equal(CALL(mount, P("none"), P2("/m"), P3("tmpfs"), 0, 0), 0);
+	fd = open_at("/m/d", O_RDWR | O_CREAT | O_DIRECT);
+	assert_int_equal(CALL(pwrite64, fd, at.v + 1, 7, 3), 7);
+	assert_int_equal(CALL(close, fd), 0);
 }
 
 static void test_leases(void **state)
@@ -872,6 +901,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_binds, begin, end),
 		cmocka_unit_test_setup_teardown(test_given_read_only, begin, end),
 		cmocka_unit_test_setup_teardown(test_guest_mounts, begin, end),
+		cmocka_unit_test_setup_teardown(test_direct, begin, end),
 		cmocka_unit_test_setup_teardown(test_leases, begin, end),
 		cmocka_unit_test_setup_teardown(test_words_of_files, begin, end),
 		cmocka_unit_test_setup_teardown(test_mounts_are_polled, begin, end),
