@@ -14,6 +14,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/sys/memory.h"
+#include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/pidfd.h"
 
@@ -254,7 +255,7 @@ SYSCALL5(get_mempolicy, gva_t, umode, gva_t, mask, uint64_t, max, uint64_t, addr
 /* Whose memory: 0 is the caller's own. */
 static long owner_of(struct task *t, int pid, struct task **ret)
 {
-	*ret = pid ? task_find(t->k, pid) : t;
+	*ret = pid ? task_at(t, pid) : t;
 	if (!*ret || (*ret)->state == TASK_DEAD || !(*ret)->mm)
 		return -ESRCH;
 	return task_may_trace(t, *ret) ? 0 : -EPERM;
