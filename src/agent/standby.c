@@ -42,6 +42,14 @@ static uint32_t word_of(const struct standby *h)
 	return __atomic_load_n(&h->word, __ATOMIC_ACQUIRE);
 }
 
+/* As a number: one of the C libraries has a function that only says no. */
+static bool set_policy(int policy)
+{
+	const struct sched_param none = { 0 };
+
+	return syscall(SYS_sched_setscheduler, 0, policy, &none) == 0;
+}
+
 static int wait_for_command(void *arg)
 {
 	struct standby *h = arg;
@@ -49,9 +57,14 @@ static int wait_for_command(void *arg)
 	syscall(SYS_set_tid_address, &h->word);
 	if (spawn_begin(h->spawn))
 		return 127;
+	/* A batch process does not push aside who wakes it. The agent, which wakes it and then waits
+	 * for its exec, would else stand by until the command has had its first turn. */
+	h->batch = syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER && set_policy(SCHED_BATCH);
 	word_set(h, STANDBY_WAITS);
 	while (word_of(h) == STANDBY_WAITS)
 		word_wait(h, STANDBY_WAITS, NULL);
+	if (h->batch && !set_policy(SCHED_OTHER))
+		return 127;
 	if (h->held)
 		sched_setaffinity(0, sizeof(h->cpus), &h->cpus);
 	return spawn_finish(h->spawn);

@@ -144,6 +144,7 @@ struct standby {
 	struct spawn *spawn;
 	cpu_set_t cpus; /* that it may run on; none: not known */
 	bool held;      /* to one of them */
+	bool batch;     /* for as long as it waits */
 };
 
 struct agent {
