@@ -57,8 +57,8 @@ static int wait_for_command(void *arg)
 	syscall(SYS_set_tid_address, &h->word);
 	if (spawn_begin(h->spawn))
 		return 127;
-	/* A batch process does not push aside who wakes it. The agent, which wakes it and then waits
-	 * for its exec, would else stand by until the command has had its first turn. */
+	/* A batch process does not push aside who wakes it. The agent, which wakes it and then
+	 * waits for its exec, would else stand by until the command has had its first turn. */
 	h->batch = syscall(SYS_sched_getscheduler, 0) == SCHED_OTHER && set_policy(SCHED_BATCH);
 	word_set(h, STANDBY_WAITS);
 	while (word_of(h) == STANDBY_WAITS)
