@@ -160,11 +160,12 @@ def test_a_traitor_gets_nothing_closed_of_the_host(place):
 
 @needs_root
 def test_what_the_kernel_process_may_do_with_files(place):
-    """Seen from the host: the right to read, with a writable mount those to write as well; guests have none."""
+    """Seen from the host: the right to read, with a writable mount those to write as well; none without a mount; guests have none."""
     (place / "m").mkdir()
-    for mount, want in [("ro", 1 << 2), ("rw", 0b11111)]:
+    for mount, want in [(None, 0), ("ro", 1 << 2), ("rw", 0b11111)]:
+        mounts = ["--mount", f"{place}/m:/m:{mount}"] if mount else []
         process = Ward(BINARY, place / "state").start(
-            "run", "--tier", "kernel", "--mount", f"{place}/m:/m:{mount}", "--", "sh", "-c", "echo here; exec sleep 60", stdout=subprocess.PIPE, text=True)
+            "run", "--tier", "kernel", *mounts, "--", "sh", "-c", "echo here; exec sleep 60", stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout.readline() == "here\n"
             kernel = subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()[0]

@@ -216,11 +216,15 @@ static int set_limits(const struct kbox *b, struct err *e)
  * Files whose owner is a guest's user are not the kernel process's own, and whoever may read them
  * inside is for vfs/perm.c to say. A capability of its user namespace counts for those files alone
  * whose owner and group that namespace has: through an id-mapped view the template's and mounts',
- * never the host's own (adr/0016). The zygote gives it up before there is a guest.
+ * never the host's own (adr/0016). So where there is nothing but the host's own, it has none. The
+ * zygote gives it up before there is a guest.
  */
 static uint64_t file_caps(const struct plan *plan)
 {
 	uint64_t caps = CAP_BIT(CAP_DAC_READ_SEARCH);
+
+	if (plan->root.kind == ROOT_HOST && !plan->mount_count)
+		return 0;
 
 	for (unsigned i = 0; i < plan->mount_count; i++)
 		if (plan->mounts[i].mode == MOUNT_RW)
