@@ -52,7 +52,7 @@ static int known(const char *path, int flags)
 	return fd;
 }
 
-static void in_child(void (*fn)(int), int arg)
+static void in_child_with(void (*fn)(int), int arg)
 {
 	pid_t pid;
 
@@ -93,10 +93,10 @@ CASE(changes)
 	look(fd, 100);
 	need("write", write(fd, "ee", 2));
 	look(fd, 100);
-	in_child(write_b, other);
+	in_child_with(write_b, other);
 	lseek(fd, STEP, SEEK_SET);
 	look(fd, STEP);
-	in_child(cut, 0);
+	in_child_with(cut, 0);
 	lseek(fd, STEP, SEEK_SET);
 	look(fd, STEP);
 	need("ftruncate", ftruncate(other, 0));
@@ -114,7 +114,7 @@ CASE(positions)
 	char b[STEP];
 
 	say_n("read", read(fd, b, 10));
-	in_child(read_some, fd);
+	in_child_with(read_some, fd);
 	say_n("where", lseek(fd, 0, SEEK_CUR));
 	look(fd, 0);
 	copy = need_fd("dup", dup(fd));

@@ -201,6 +201,24 @@ const char *long_path(void)
 	return path;
 }
 
+void in_child(void (*fn)(void))
+{
+	int status = 0;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	need("fork", pid);
+	if (pid == 0) {
+		fn();
+		fflush(stdout);
+		_exit(0);
+	}
+	need("waitpid", waitpid(pid, &status, 0));
+	if (status)
+		printf("  child: %d\n", status);
+}
+
 void as_user(unsigned uid, unsigned gid, void (*fn)(void))
 {
 	int status = 0;

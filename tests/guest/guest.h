@@ -67,6 +67,9 @@ void *bad_ptr(void); /* a function, so that no compiler sees through it */
 const char *long_name(void);
 const char *long_path(void);
 
+/* Runs @fn in a child, waits, and tells how that ended unless it was well. */
+void in_child(void (*fn)(void));
+
 /* In a child: becomes this user (no groups, no capabilities), runs @fn, waits. */
 void as_user(unsigned uid, unsigned gid, void (*fn)(void));
 

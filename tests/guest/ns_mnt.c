@@ -5,20 +5,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-static void in_child(void (*fn)(void))
-{
-	pid_t p;
-
-	fflush(stdout);
-	p = fork();
-	if (!p) {
-		fn();
-		fflush(stdout);
-		_exit(0);
-	}
-	waitpid(p, NULL, 0);
-}
-
 static void text_to(const char *path, const char *text)
 {
 	int fd = need_fd(path, open(path, O_WRONLY));

@@ -11,20 +11,6 @@
 #include <sys/shm.h>
 #include <sys/utsname.h>
 
-static void in_child(void (*fn)(void))
-{
-	pid_t p;
-
-	fflush(stdout);
-	p = fork();
-	if (!p) {
-		fn();
-		fflush(stdout);
-		_exit(0);
-	}
-	waitpid(p, NULL, 0);
-}
-
 static void write_to(const char *path, const char *text)
 {
 	int fd = open(path, O_WRONLY);

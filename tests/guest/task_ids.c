@@ -18,7 +18,7 @@ static void users(void)
 	printf("uid %d %d %d\n", r, e, s);
 }
 
-static int in_child(int (*fn)(void))
+static int status_of_child(int (*fn)(void))
 {
 	int st;
 	pid_t p;
@@ -52,7 +52,7 @@ static int set_ids(void)
 
 CASE(user_ids)
 {
-	in_child(set_ids);
+	status_of_child(set_ids);
 }
 
 static int root_and_back(void)
@@ -70,7 +70,7 @@ static int root_and_back(void)
 
 CASE(effective_and_back)
 {
-	in_child(root_and_back);
+	status_of_child(root_and_back);
 }
 
 static int set_groups(void)
@@ -93,7 +93,7 @@ static int set_groups(void)
 
 CASE(groups)
 {
-	in_child(set_groups);
+	status_of_child(set_groups);
 }
 
 static int caps(void)
@@ -117,7 +117,7 @@ static int caps(void)
 
 CASE(capabilities)
 {
-	in_child(caps);
+	status_of_child(caps);
 }
 
 static int keep_caps(void)
@@ -135,7 +135,7 @@ static int keep_caps(void)
 
 CASE(keeps_capabilities)
 {
-	in_child(keep_caps);
+	status_of_child(keep_caps);
 }
 
 static int sessions(void)
@@ -165,8 +165,8 @@ static int new_session(void)
 
 CASE(process_groups)
 {
-	in_child(sessions);
-	in_child(new_session);
+	status_of_child(sessions);
+	status_of_child(new_session);
 }
 
 CASE(group_of_a_child)
@@ -219,7 +219,7 @@ static int limits(void)
 
 CASE(resource_limits)
 {
-	in_child(limits);
+	status_of_child(limits);
 }
 
 CASE(names)
@@ -366,7 +366,7 @@ CASE(more_prctl_options)
 {
 	R(prctl(PR_SET_TIMERSLACK, 70000));
 	R(prctl(PR_GET_TIMERSLACK));
-	in_child(slack_of_a_child);
+	status_of_child(slack_of_a_child);
 	cat("/proc/self/timerslack_ns");
 	R(prctl(PR_SET_TIMERSLACK, 0));
 	R(prctl(PR_GET_TIMERSLACK) == 70000);
@@ -393,7 +393,7 @@ static int own_tables(void)
 
 CASE(own_tables)
 {
-	in_child(own_tables);
+	status_of_child(own_tables);
 }
 
 static int other_files(void)
@@ -409,5 +409,5 @@ static int other_files(void)
 
 CASE(fsuid_and_capabilities)
 {
-	in_child(other_files);
+	status_of_child(other_files);
 }

@@ -123,21 +123,6 @@ CASE(names_come_and_go)
 	all("its directory gone", "a/c");
 }
 
-static void in_child(void (*fn)(void))
-{
-	int status = 0;
-
-	fflush(stdout);
-	if (fork() == 0) {
-		fn();
-		fflush(stdout);
-		_exit(0);
-	}
-	wait(&status);
-	if (status)
-		printf("  child: %d\n", status);
-}
-
 static void make_it(void)
 {
 	put("d/made", "");
