@@ -374,9 +374,9 @@ static int first_task(struct boot *boot, struct err *e)
 }
 
 /*
- * The host makes a process's table of descriptors longer when it is full, and where threads share it
- * waits for a grace period first: 8 ms in the middle of a program's start. Alone there is nobody to
- * wait for. A limit that is lower only means that it happens later.
+ * The host makes a process's table of descriptors longer when it is full, and where threads share
+ * it waits for a grace period first: 8 ms in the middle of a program's start. Alone there is nobody
+ * to wait for. A limit that is lower only means that it happens later.
  */
 static void grow_table(int fd)
 {
