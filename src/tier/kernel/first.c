@@ -219,11 +219,12 @@ static int set_limits(const struct kbox *b, struct err *e)
  * never the host's own (adr/0016). So where there is nothing but the host's own, it has none. The
  * zygote gives it up before there is a guest.
  */
-static uint64_t file_caps(const struct plan *plan)
+static uint64_t file_caps(const struct kbox *b)
 {
+	const struct plan *plan = b->box.plan; /* what its root is made of is not known here */
 	uint64_t caps = CAP_BIT(CAP_DAC_READ_SEARCH);
 
-	if (plan->root.kind == ROOT_HOST && !plan->mount_count)
+	if (b->bind_count && !b->mount_count)
 		return 0;
 
 	for (unsigned i = 0; i < plan->mount_count; i++)
@@ -233,9 +234,9 @@ static uint64_t file_caps(const struct plan *plan)
 	return caps;
 }
 
-static int drop_caps(const struct plan *plan, struct err *e)
+static int drop_caps(const struct kbox *b, struct err *e)
 {
-	uint64_t caps = file_caps(plan);
+	uint64_t caps = file_caps(b);
 	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 
 	if (r < 0)
@@ -397,7 +398,7 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 		return r;
 	grow_table(boot->channel);
 	trail_begin(t, STEP_CAPS);
-	r = drop_caps(b->box.plan, e);
+	r = drop_caps(b, e);
 	if (r < 0)
 		return r;
 	k->report = b->report;
