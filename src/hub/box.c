@@ -453,6 +453,8 @@ static void look_at_calls(void *ctx)
 			answer_ended(c);
 		else if (c->wait == WAIT_ANSWER)
 			continue;
+		else if (c->wait == WAIT_PAUSED && c->changed)
+			call_done(c, NULL, true);
 		else if (sb->state == HUB_PAUSED)
 			answer_paused(c);
 		else if (sb->state == HUB_RUNNING)

@@ -191,6 +191,9 @@ static void now_paused(struct sandbox *sb, const struct link_status *s)
 	sb->op = NULL;
 	sb->deadline_us = 0;
 	sb->hub->n.paused++;
+	/* Whoever asked for it is answered later, and somebody may have woken it by then. */
+	for (struct hub_call *c = sb->waiting.first; c; c = c->next)
+		c->changed |= c->wait == WAIT_PAUSED;
 	sandbox_move(sb, HUB_PAUSED, NULL, "%s",
 		sb->state == HUB_PAUSING ? sb->reason
 		: s->reason[0]           ? s->reason
