@@ -75,14 +75,12 @@ static int write_own_ids(const struct plan *plan, struct err *e)
 	return r < 0 ? r : put_own_map("/proc/self/gid_map", plan->caller_gid, e);
 }
 
-static int enter_cgroups(const struct kbox *b, struct err *e)
+/* They are made while the root is: ward's last message before the frames. */
+static int enter_cgroups(struct kbox *b, int channel, struct err *e)
 {
-	int r = cgroup_enter(b->tasks, b->task_count, e);
+	int r = b->rooted || b->cg.kind == CGROUP_V1 ? cgroup_receive(&b->cg, channel, e) : 0;
 
-	if (r < 0)
-		return r;
-	r = host_unshare(CLONE_NEWCGROUP);
-	return r < 0 ? err_set(e, -r, "making the cgroup namespace") : 0;
+	return r < 0 ? r : cgroup_settle(&b->cg, e);
 }
 
 static int become_root_inside(const struct kbox *b, struct err *e)
@@ -147,14 +145,7 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_HANDOVER);
-	if (b->rooted || b->cg.kind == CGROUP_V1)
-		r = kbox_receive(b, boot->channel, e);
-	if (r == 0 && !b->rooted)
-		r = write_own_ids(b->box.plan, e);
-	if (r < 0)
-		return r;
-	trail_begin(t, STEP_ATTACH);
-	r = enter_cgroups(b, e);
+	r = b->rooted ? kbox_receive(b, boot->channel, e) : write_own_ids(b->box.plan, e);
 	if (r == 0)
 		r = become_root_inside(b, e);
 	if (r < 0)
@@ -173,7 +164,11 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_PIVOT);
-	return empty_root(e);
+	r = empty_root(e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	return enter_cgroups(b, boot->channel, e);
 }
 
 static int set_limits(const struct kbox *b, struct err *e)
@@ -202,7 +197,7 @@ static int set_limits(const struct kbox *b, struct err *e)
 		if (r < 0)
 			return err_set(e, -r, "setting the %s limit", limits[i].name);
 	}
-	if (!b->pids_limited && b->box.plan->limits.pids && !b->rooted) {
+	if (!b->cg.pids_limited && b->box.plan->limits.pids && !b->rooted) {
 		rlim_t n = b->box.plan->limits.pids + 64; /* ours: one thread per guest process */
 
 		r = host_setrlimit(RLIMIT_NPROC, &(struct rlimit){ n, n });
