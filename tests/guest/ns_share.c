@@ -263,20 +263,9 @@ CASE(in_two_trees)
 	in_child(in_two_trees);
 }
 
-static void text_to(const char *path, const char *text)
-{
-	int fd = need_fd(path, open(path, O_WRONLY));
-
-	need(path, write(fd, text, strlen(text)));
-	close(fd);
-}
-
 static void of_another(void)
 {
-	need("unshare", unshare(CLONE_NEWUSER | CLONE_NEWNS));
-	text_to("/proc/self/setgroups", "deny");
-	text_to("/proc/self/uid_map", "0 0 1");
-	text_to("/proc/self/gid_map", "0 0 1");
+	need_user_ns(CLONE_NEWNS);
 	say_kind("a");
 	need("mount", tmpfs("a/y"));
 	say_mounted("a/y");
