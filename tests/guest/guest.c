@@ -8,6 +8,7 @@
  */
 #include <ftw.h>
 #include <grp.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include "guest.h"
@@ -159,6 +160,22 @@ void put(const char *path, const char *text)
 	if (write(fd, text, n) != (ssize_t)n)
 		need("write", -1);
 	close(fd);
+}
+
+void put_into(const char *path, const char *text)
+{
+	int fd = need_fd(path, open(path, O_WRONLY | O_CLOEXEC));
+
+	need(path, write(fd, text, strlen(text)));
+	close(fd);
+}
+
+void need_user_ns(int flags)
+{
+	need("unshare", unshare(CLONE_NEWUSER | flags));
+	put_into("/proc/self/setgroups", "deny");
+	put_into("/proc/self/uid_map", "0 0 1");
+	put_into("/proc/self/gid_map", "0 0 1");
 }
 
 void cat(const char *path)

@@ -301,3 +301,25 @@ CASE(not_out_of_it)
 {
 	as_user(1000, 1000, user_tries);
 }
+
+#define UTS_LIMIT "/proc/sys/user/max_uts_namespaces"
+
+static void no_more(void)
+{
+	char was[32] = "";
+	int fd;
+
+	need_user_ns(0);
+	fd = need_fd("limit", open(UTS_LIMIT, O_RDONLY));
+	need("read", read(fd, was, sizeof(was) - 1));
+	put_into(UTS_LIMIT, "0");
+	say("none", unshare(CLONE_NEWUTS));
+	cat(UTS_LIMIT);
+	put_into(UTS_LIMIT, was);
+	say("some", unshare(CLONE_NEWUTS));
+}
+
+CASE(limits)
+{
+	in_child(no_more);
+}

@@ -286,6 +286,15 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 	return n;
 }
 
+static int keep_text(const struct proc_ctx *c, const struct proc_entry *e, char *text)
+{
+	int r = e->check ? e->check(c, text) : 0;
+
+	if (r < 0)
+		return r;
+	return knob_write(c->k, e, r > 0 ? e->text : text);
+}
+
 static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 {
 	const struct proc_entry *e = node(f->inode)->e;
@@ -305,7 +314,7 @@ static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 		return n;
 	text[n] = '\0';
 	c.opened = f->cred;
-	r = e->write ? e->write(&c, text) : e->text ? knob_write(f->k, e, text) : 0;
+	r = e->write ? e->write(&c, text) : e->text ? keep_text(&c, e, text) : 0;
 	if (r == 0 && e->once)
 		*pos += n;
 	return r < 0 ? r : n;

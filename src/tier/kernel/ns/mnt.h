@@ -17,6 +17,9 @@ struct mount *mnt_root(const struct task *t);
 bool mnt_may(const struct task *t);
 /* Is @m in somebody else's tree? What is in none is nobody's. */
 bool mnt_is_foreign(const struct task *t, const struct mount *m);
+/* Is @m in anybody's tree, and whose (NULL: the first's)? */
+bool mnt_has(const struct mount *m);
+struct user_ns *mnt_owner(const struct mount *m);
 /* A copy of @t's tree; @fs, which is nobody else's, moves into it. */
 struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, int *ret_err);
 void mnt_gone(struct mnt_ns *n);
