@@ -252,11 +252,6 @@ static void show_file_max(const struct proc_ctx *c, struct buf *out)
 	buf_add_fmt(out, "%u\n", GUEST_FILES_MAX);
 }
 
-static void show_nr_open(const struct proc_ctx *c, struct buf *out)
-{
-	buf_add_fmt(out, "%u\n", GUEST_FDS_MAX);
-}
-
 static void add_uuid(struct buf *out, const uint8_t id[16])
 {
 	for (unsigned i = 0; i < 16; i++)
@@ -611,7 +606,7 @@ static const struct proc_entry epoll_dir[] = {
 static const struct proc_entry sys_fs[] = {
 	REG("file-max", 0644, .show = show_file_max),
 	REG("file-nr", 0444, .show = show_file_nr),
-	REG("nr_open", 0644, .show = show_nr_open),
+	KNOB("nr_open", "65536\n"), /* GUEST_FDS_MAX */
 	KNOB("pipe-max-size", "1048576\n"),
 	KNOB("pipe-user-pages-soft", "16384\n"),
 	KNOB("pipe-user-pages-hard", "0\n"),
@@ -684,14 +679,14 @@ static const struct proc_entry sys_net[] = {
 };
 #define NAMESPACES_TEXT "4096\n" /* GUEST_NAMESPACES_MAX */
 static const struct proc_entry sys_user[] = {
-	TEXT("max_cgroup_namespaces", NAMESPACES_TEXT),
-	TEXT("max_ipc_namespaces", NAMESPACES_TEXT),
-	TEXT("max_mnt_namespaces", NAMESPACES_TEXT),
-	TEXT("max_net_namespaces", NAMESPACES_TEXT),
-	TEXT("max_pid_namespaces", NAMESPACES_TEXT),
-	TEXT("max_time_namespaces", NAMESPACES_TEXT),
-	TEXT("max_user_namespaces", NAMESPACES_TEXT),
-	TEXT("max_uts_namespaces", NAMESPACES_TEXT),
+	KNOB("max_cgroup_namespaces", NAMESPACES_TEXT),
+	KNOB("max_ipc_namespaces", NAMESPACES_TEXT),
+	KNOB("max_mnt_namespaces", NAMESPACES_TEXT),
+	KNOB("max_net_namespaces", NAMESPACES_TEXT),
+	KNOB("max_pid_namespaces", NAMESPACES_TEXT),
+	KNOB("max_time_namespaces", NAMESPACES_TEXT),
+	KNOB("max_user_namespaces", NAMESPACES_TEXT),
+	KNOB("max_uts_namespaces", NAMESPACES_TEXT),
 };
 static const struct proc_entry sys_dir[] = {
 	DIR("user", sys_user),

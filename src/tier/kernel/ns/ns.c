@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
@@ -89,13 +91,27 @@ void ns_unref(struct ns *n)
 	free(n);
 }
 
+/* As many of this kind as /proc/sys/user says? Of all owners together: ours are few. */
+static bool too_many(struct kernel *k, enum ns_kind kind)
+{
+	uint64_t count = 0;
+	char knob[48];
+
+	if (k->namespace_count >= GUEST_NAMESPACES_MAX)
+		return true;
+	for (const struct ns *n = k->namespaces; n; n = n->next)
+		count += n->kind == kind;
+	str_fmt(knob, sizeof(knob), "sys/user/max_%s_namespaces", ns_name(kind));
+	return count >= knob_value(k, knob);
+}
+
 void *ns_create(
 	struct kernel *k, enum ns_kind kind, size_t size, struct user_ns *owner, int *ret_err)
 {
 	struct ns *n, **last = &k->namespaces;
 
 	*ret_err = -ENOSPC;
-	if (k->namespace_count >= GUEST_NAMESPACES_MAX)
+	if (too_many(k, kind))
 		return NULL;
 	*ret_err = -ENOMEM;
 	n = calloc(1, size);

@@ -31,6 +31,7 @@ enum act {
 	ACT_PRCTL,
 	ACT_ARCH,
 	ACT_FUTEX,
+	ACT_MSYNC,
 	ACT_SIGRETURN
 };
 
@@ -47,7 +48,7 @@ static const struct {
 	{ SYS_pread64, ACT_SHIM },
 	{ SYS_sched_yield, ACT_ALLOW },
 	{ SYS_mremap, ACT_ALLOW },
-	{ SYS_msync, ACT_ALLOW },
+	{ SYS_msync, ACT_MSYNC },
 	{ SYS_mincore, ACT_ALLOW },
 	{ SYS_madvise, ACT_ALLOW },
 	{ SYS_clone, ACT_CLONE },
@@ -164,6 +165,12 @@ static void emit_act(struct build *b, enum act act)
 		put(b, JGE(14, 2, 0));
 		put(b, JGE(9, 0, 2));
 		put(b, JGE(11, 1, 0));
+		put(b, RET(SECCOMP_RET_ALLOW));
+		put(b, RET(SECCOMP_RET_USER_NOTIF));
+		break;
+	case ACT_MSYNC: /* MS_INVALIDATE: what is locked is not the host's to know */
+		put(b, LD_ARG(2, false));
+		put(b, JSET(2, 1, 0));
 		put(b, RET(SECCOMP_RET_ALLOW));
 		put(b, RET(SECCOMP_RET_USER_NOTIF));
 		break;

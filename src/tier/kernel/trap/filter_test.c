@@ -192,6 +192,8 @@ static void arguments_of_a_guest(void **state)
 		{ SYS_prctl, SHIM_BASE, { 35, 13 }, NO },
 		{ SYS_prctl, SHIM_BASE, { 4, 14 }, NO },
 		{ SYS_prctl, SHIM_BASE, { 22, 14 }, NO },
+		{ SYS_msync, 0x401000, { 0, 1, 4 }, YES },
+		{ SYS_msync, 0x401000, { 0, 1, 6 }, NO },
 		{ SYS_futex, 0x401000, { 0, 0 | 128 }, YES },
 		{ SYS_futex, 0x401000, { 0, 5 }, YES },
 		{ SYS_futex, 0x401000, { 0, 6 }, NO },
