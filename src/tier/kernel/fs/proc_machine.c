@@ -254,11 +254,6 @@ static void show_file_max(const struct proc_ctx *c, struct buf *out)
 	buf_add_fmt(out, "%u\n", GUEST_FILES_MAX);
 }
 
-static void show_nr_open(const struct proc_ctx *c, struct buf *out)
-{
-	buf_add_fmt(out, "%u\n", GUEST_FDS_MAX);
-}
-
 static void add_uuid(struct buf *out, const uint8_t id[16])
 {
 	for (unsigned i = 0; i < 16; i++)
@@ -637,7 +632,7 @@ static const struct proc_entry epoll_dir[] = {
 static const struct proc_entry sys_fs[] = {
 	REG("file-max", 0644, .show = show_file_max),
 	REG("file-nr", 0444, .show = show_file_nr),
-	REG("nr_open", 0644, .show = show_nr_open),
+	KNOB("nr_open", "65536\n"), /* GUEST_FDS_MAX */
 	KNOB("pipe-max-size", "1048576\n"),
 	KNOB("pipe-user-pages-soft", "16384\n"),
 	KNOB("pipe-user-pages-hard", "0\n"),
