@@ -335,9 +335,15 @@ static void on_blank(struct wait_entry *entry, unsigned events)
 	if (!engine_has_blank(k) && !engine_of(k)->fail)
 		return;
 	wait_remove(entry);
-	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, w->boot);
+	r = engine_of(k)->fail;
 	if (r < 0) {
-		err_set(&e, -r, "starting the agent inside");
+		err_set(&e, -r, "making the first process inside (see ulimit -v and -u)");
+	} else {
+		r = boot_agent(k, w->boot);
+		if (r < 0)
+			err_set(&e, -r, "starting the agent inside");
+	}
+	if (r < 0) {
 		trail_fail(t, &e);
 		_exit(125);
 	}
@@ -477,6 +483,7 @@ void kbox_first(struct box *box, int channel)
 	 */
 	setsid();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of the caller's is an error, not everybody's end */
 	signal(SIGCHLD, SIG_IGN);
 	umask(0);
 	trail_begin(t, STEP_UNSHARE);
