@@ -291,12 +291,12 @@ enum {
 };
 
 /* One native call of ORDER_EXEC and ORDER_RUN. STEP_ZERO clears a[1] bytes at a[0], STEP_COPY
- * brings a[2] bytes from a[1] there. */
+ * brings a[2] bytes from a[1] there; STEP_VALUE makes a[0] the result. */
 struct shim_step {
 	int64_t nr;
 	uint64_t a[6];
 };
-enum { STEP_ZERO = -1, STEP_COPY = -2, STEPS_MAX = 64 };
+enum { STEP_ZERO = -1, STEP_COPY = -2, STEP_VALUE = -3, STEPS_MAX = 64 };
 
 /* No call is made again; and what the host would make again ends with EINTR. */
 enum { RESTART_NONE = -1, RESTART_NEVER = -2 };
