@@ -552,7 +552,6 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 		return cmd_usage("run", "out of memory");
 	w->req.json_fd = -1;
 	w->req.state_dir = g->state_dir;
-	w->req.self_dir = g->self_dir;
 	at = read_words(w, argc, argv, &e);
 	if (at < 0)
 		return cmd_fail("run", &e);

@@ -11,6 +11,11 @@ struct mnt_ns {
 	struct mount *root; /* reference */
 };
 
+/* As statmount(2) and NS_GET_MNTNS_ID call it; NULL: the first. */
+static inline uint64_t mnt_id(const struct ns *n)
+{
+	return n ? n->number : 1;
+}
 /* The top of @t's tree. */
 struct mount *mnt_root(const struct task *t);
 /* May @t mount at all? */

@@ -175,9 +175,9 @@ int sock_opt_set(struct sock *s, int level, int name, int value)
 	return r ? opt_put(s, r, value) : -ENOPROTOOPT;
 }
 
-static uint32_t buf_size(int v, uint32_t min)
+static uint32_t buf_size(int v, uint32_t min, uint32_t max)
 {
-	uint32_t n = v < 0 || v > SOCK_BUF_DEFAULT ? SOCK_BUF_DEFAULT : (uint32_t)v;
+	uint32_t n = v < 0 || (uint32_t)v > max ? max : (uint32_t)v;
 
 	n *= 2; /* Linux counts its own overhead so, and programs expect to read twice the value */
 	return n < min ? min : n;
@@ -220,6 +220,8 @@ static long set_linger(struct sock *s, struct task *t, gva_t val, int32_t len)
 /* SOL_SOCKET with an int that acts: 1 when it was one of these. */
 static long set_acting(struct sock *s, struct task *t, int name, int v)
 {
+	uint32_t most = SOCK_BUF_DEFAULT;
+
 	switch (name) {
 	case SO_REUSEADDR:
 		s->reuseaddr = v != 0;
@@ -242,13 +244,14 @@ static long set_acting(struct sock *s, struct task *t, int name, int v)
 		if (!net_may(t, CAP_NET_ADMIN))
 			return -EPERM;
 		v = v < 0 ? 0 : v;
+		most = SOCK_BUF_FORCED;
 		__attribute__((fallthrough));
 	case SO_SNDBUF:
 	case SO_RCVBUF:
 		if (name == SO_SNDBUF || name == SO_SNDBUFFORCE)
-			s->sndbuf = buf_size(v, SOCK_BUF_MIN);
+			s->sndbuf = buf_size(v, SOCK_BUF_MIN, most);
 		else
-			s->rcvbuf = buf_size(v, SOCK_BUF_RCV_MIN);
+			s->rcvbuf = buf_size(v, SOCK_BUF_RCV_MIN, most);
 		return 1;
 	case SO_MARK:
 		return net_may(t, CAP_NET_ADMIN) ? 1 : -EPERM;

@@ -24,7 +24,6 @@
 #include "tier/kernel/vfs/vfs.h"
 
 #define LIST_ROOT UINT64_MAX
-#define MOUNT_NS_ID 1ULL
 enum { REQ_SIZE_0 = 24, REQ_SIZE_MAX = 4096, LIST_REVERSE = 1, LIST_MAX = 1000000 };
 enum {
 	SM_SB_BASIC = 1,
@@ -87,9 +86,7 @@ static long read_request(struct task *t, gva_t ureq, struct request *ret)
 
 static uint64_t own_ns(const struct task *t)
 {
-	const struct ns *n = ns_of(t, NS_MNT);
-
-	return n ? n->number : MOUNT_NS_ID;
+	return mnt_id(ns_of(t, NS_MNT));
 }
 
 /* Is it this one's namespace that is asked about? Others cannot be. */

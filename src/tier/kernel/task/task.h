@@ -201,7 +201,8 @@ struct task {
 	int32_t pdeath_signal;
 	struct task_keys keys;
 	struct trace *trace; /* task/trace.h; NULL: nobody traces it */
-	bool exec_step;      /* it enters a new image with a step, which its tracer does not see */
+	bool exec_step; /* the step that comes is nobody's: into a new image, or one that was left
+			 */
 
 	int64_t past_cpu_ns;    /* of the host thread that a walk has taken it from */
 	struct host_task *host; /* NULL for a fake */
