@@ -123,7 +123,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.token = n->token;
 	o.c.tid = task_nr(t, n);
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
-	o.c.log = place_has_log(t);
+	o.c.log = place_has_log(t) || t->mm->carry;
 	if (!order_write(t, &o, sizeof(o)))
 		return -EFAULT;
 	t->call.ordered = true;
