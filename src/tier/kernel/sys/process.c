@@ -390,8 +390,8 @@ static bool child_news(struct proc *p, const struct wait_req *q, struct news *n,
 	for (struct proc *c = p->children; c; c = c->sibling) {
 		bool ours = c->tasks->trace && c->tasks->trace->tracer == p;
 
-		if (!wanted(q, c))
-			continue;
+		if (!wanted(q, c) || (c->state == PROC_ZOMBIE && !(q->options & WEXITED)))
+			continue; /* who is dead has no other news */
 		*ret_any = true;
 		*n = (struct news){ .id = c->pid, .uid = c->tasks->cred->uid, .child = c };
 		if (c->state == PROC_ZOMBIE && (q->options & WEXITED) &&
