@@ -30,8 +30,8 @@ _Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
 		       offsetof(struct place_state, head) == 160 &&
 		       offsetof(struct place_state, carry) == 192 &&
 		       offsetof(struct place_state, ret) == 200 &&
-		       offsetof(struct place_carry, outs) == 168 &&
-		       PLACE_OPEN == 5 && PLACE_DENTS == 13 && PLACE_OPEN_CWD == 20 &&
+		       offsetof(struct place_carry, outs) == 168 && PLACE_OPEN == 5 &&
+		       PLACE_DENTS == 13 && PLACE_OPEN_CWD == 20 &&
 		       sizeof(struct place_value) == 32 && offsetof(struct place_value, age) == 8 &&
 		       offsetof(struct place_value, value) == 16,
 	"as the stubs have it");
