@@ -69,6 +69,10 @@ long run_steps(struct slot *s, uint64_t *ret_at)
 			memcpy((void *)t->a[0], (void *)t->a[1], t->a[2]);
 			continue;
 		}
+		if (t->nr == STEP_VALUE) {
+			r = (long)t->a[0];
+			continue;
+		}
 		r = call6(t->nr, t->a[0], t->a[1], t->a[2], t->a[3], t->a[4], t->a[5]);
 		if (r < 0 && r > -4096)
 			return r;

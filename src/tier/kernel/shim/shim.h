@@ -24,7 +24,8 @@
 #define SLOT_TOP(slot) ((slot) + SLOT_SIZE)
 #define SLOT_DATA 0x1800UL /* struct slot; above it the stack */
 
-#define KICK_SIGNAL 63
+/* SIGURG, which nobody sends: a signal without a queue is never refused for being one too many. */
+#define KICK_SIGNAL 23
 
 /*
  * Call sites that are answered in place. Where libc has "mov $nr, %eax; syscall" and the same
@@ -337,12 +338,12 @@ enum {
 };
 
 /* One native call of ORDER_EXEC and ORDER_RUN. STEP_ZERO clears a[1] bytes at a[0], STEP_COPY
- * brings a[2] bytes from a[1] there. */
+ * brings a[2] bytes from a[1] there; STEP_VALUE makes a[0] the result. */
 struct shim_step {
 	int64_t nr;
 	uint64_t a[6];
 };
-enum { STEP_ZERO = -1, STEP_COPY = -2, STEPS_MAX = 64 };
+enum { STEP_ZERO = -1, STEP_COPY = -2, STEP_VALUE = -3, STEPS_MAX = 64 };
 
 /* No call is made again; and what the host would make again ends with EINTR. */
 enum { RESTART_NONE = -1, RESTART_NEVER = -2 };

@@ -90,7 +90,8 @@ __attribute__((noreturn)) static void blank(const uint64_t *prog, uint8_t order)
 		__ATOMIC_SEQ_CST);
 	call3(SYS_futex, &w->listener, FUTEX_WAKE_, 1);
 	call2(SYS_munmap, SHIM_SHARED, 4096);
-	call3(SYS_close_range, 0, ~0U, 2 /* UNSHARE */);
+	if (call3(SYS_close_range, 0, ~0U, 2 /* UNSHARE */) < 0)
+		leave(); /* no memory for a table of its own */
 	kernel_call(SHIM_BLANK, (uint64_t)s, 0, 0, 0);
 	enter_image(s);
 	__builtin_unreachable();

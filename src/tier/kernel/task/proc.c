@@ -773,6 +773,14 @@ void task_abandon(struct task *t)
 		task_gone(t);
 }
 
+void embryo_end(struct task *t)
+{
+	if (t->proc->task_count == 1)
+		proc_exit(t->proc, SIGKILL);
+	else
+		task_exit(t, SIGKILL);
+}
+
 void proc_exit(struct proc *p, int status)
 {
 	struct task *next;

@@ -126,6 +126,7 @@ struct call {
 	bool go_native; /* the answer is: let the host do it (close, exit, mmap of a file) */
 	int map_fd;     /* a host descriptor + 1 to put into the guest's process first, */
 	int map_at;     /* at this number */
+	int spare;      /* files_spare()'s, until the next call: the order is obeyed by then */
 	bool ordered;   /* an order lies in the slot: kick */
 	/* For trap/answers.h: */
 	bool unsteady; /* its path led where names come and go by themselves */

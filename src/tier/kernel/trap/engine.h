@@ -119,6 +119,8 @@ void blank_ask(struct engine *e);
 /* One was taken; a process forks, so that one will be wanted. */
 void blank_taken(struct engine *e);
 void blank_wanted(struct task *t);
+/* Not among the ready ones any more, if it was. */
+void blank_lost(struct engine *e, struct host_proc *hp);
 void zygote_tell(struct engine *e, unsigned count); /* without the lock */
 int zygote_start(struct engine *e, struct err *err);
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events);
@@ -128,6 +130,8 @@ struct host_task *host_find(struct engine *e, pid_t tid);
 struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot);
 void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
+/* Is there a descriptor left for one more? */
+bool host_has_room(const struct engine *e);
 /* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
 /* The stack pointer of a task that waits in a call; 0: nobody can say. */

@@ -92,16 +92,10 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 {
 	struct host_proc *hp = (struct host_proc *)w;
 	struct engine *e = engine_of(k);
-	struct host_proc **pp = &e->blanks;
 	struct host_task *ht;
 
 	watch_remove(k, w);
-	while (*pp && *pp != hp)
-		pp = &(*pp)->next;
-	if (*pp) { /* a blank that died before anyone used it */
-		*pp = hp->next;
-		e->blank_count--;
-	}
+	blank_lost(e, hp); /* it died before anyone used it */
 	if (hp->proc) {
 		struct proc *p = hp->proc;
 		int status = hp->killed ? SIGKILL : status_of(w->fd);
@@ -140,6 +134,15 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 	}
 	trap->refs++;
 	return hp;
+}
+
+bool host_has_room(const struct engine *e)
+{
+	int fd = copy_fd(e->zygote);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 void host_proc_kill(struct host_proc *hp)

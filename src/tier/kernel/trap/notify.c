@@ -361,27 +361,37 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	return true;
 }
 
+/* The host thread behind a new task; NULL: no memory or descriptor is left for it. */
+static struct host_task *settle(
+	struct engine *e, struct trap *trap, const struct seccomp_notif *n, struct task *t)
+{
+	struct host_proc *hp = t->proc->host;
+
+	if (!hp) { /* the first thread of a new process */
+		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
+		if (!hp)
+			return NULL;
+		hp->proc = t->proc;
+		t->proc->host = hp;
+	}
+	return host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
+}
+
 /* A new task has come up: its token says which. */
 static bool hello(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
 {
 	struct task *t = task_find(e->k, (int32_t)n->data.args[0]);
-	struct host_proc *hp;
 	struct host_task *ht;
 
 	/* Only who was told the token is the child: it stands in the parent's memory alone. */
 	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || t->token != n->data.args[0])
 		return false;
-	hp = t->proc->host;
-	if (!hp) { /* the first thread of a new process */
-		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
-		if (!hp)
-			return false;
-		hp->proc = t->proc;
-		t->proc->host = hp;
+	ht = settle(e, trap, n, t);
+	if (!ht) {
+		refuse(e, trap, n->id);
+		embryo_end(t);
+		return true;
 	}
-	ht = host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
-	if (!ht)
-		return false;
 	ht->task = t;
 	ht->trap = trap;
 	ht->notif = n->id;
@@ -389,7 +399,7 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	t->host = ht;
 	t->embryo = false;
 	if (t->mm->host_pid == 0)
-		t->mm->host_pid = hp->pid;
+		t->mm->host_pid = ht->hp->pid;
 	ktimer_clear(e->k, &t->embryo_timer);
 	if (t->child_settid)
 		guest_write_u32(t, GVA(t->child_settid), (uint32_t)task_nr(t, t));
