@@ -88,8 +88,8 @@ static void find_args(struct globals *g, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	char state_dir[WARD_PATH_MAX], self_dir[WARD_PATH_MAX];
-	struct globals g = { .state_dir = state_dir, .self_dir = self_dir, .environ = environ };
+	char state_dir[WARD_PATH_MAX];
+	struct globals g = { .state_dir = state_dir, .environ = environ };
 	struct err e = { 0 };
 	int at;
 
@@ -104,7 +104,7 @@ int main(int argc, char **argv)
 		return cmd_fail(NULL, &e);
 	signal(SIGXFSZ, SIG_IGN); /* a limit of the caller's is an error to be told */
 	find_args(&g, argc, argv);
-	at = globals_read(argc, argv, &g, state_dir, self_dir, &e);
+	at = globals_read(argc, argv, state_dir, &e);
 
 	if (at < 0)
 		return cmd_fail(NULL, &e);

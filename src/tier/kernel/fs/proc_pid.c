@@ -28,6 +28,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/vfs/pidfd.h"
+#include "tier/kernel/vfs/propagate.h"
 
 enum { HZ = 100, PAGE = 4096, STRING_MAX = 128 << 10 };
 
@@ -422,6 +423,20 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 	}
 }
 
+static void mount_kind(const struct proc_ctx *c, const struct mount *m, struct buf *out)
+{
+	uint32_t from = m->master ? mount_hears_from(m, root_of(c)) : 0;
+
+	if (m->group)
+		buf_add_fmt(out, " shared:%u", m->group);
+	if (m->master)
+		buf_add_fmt(out, " master:%u", m->master);
+	if (from && from != m->master)
+		buf_add_fmt(out, " propagate_from:%u", from);
+	if (m->unbindable)
+		buf_add_str(out, " unbindable");
+}
+
 static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 {
 	char at[GUEST_PATH_MAX], root[GUEST_PATH_MAX];
@@ -432,6 +447,7 @@ static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 		buf_add_fmt(out, "%u %u 0:%llu %s %s ", m->id, m->parent ? m->parent->id : m->id,
 			(unsigned long long)m->sb->dev, root, at);
 		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
+		mount_kind(c, m, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
 			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)
 				? "ro"

@@ -253,29 +253,11 @@ static int fill_listing(struct file *f, struct listing *l)
 
 static int dir_iterate(struct file *f, struct dir_emit *emit)
 {
-	struct listing *l = f->priv;
-	int r;
+	int r = listing_iterate(f, emit, fill_listing);
 
-	if (!l) {
-		l = f->priv = calloc(1, sizeof(*l));
-		if (!l)
-			return -ENOMEM;
-	}
-	if (f->pos == 0) {
-		listing_done(l);
-		r = fill_listing(f, l);
-		if (r < 0)
-			return r;
-	}
-	file_accessed(f);
-	return listing_emit(l, f, emit);
-}
-
-static void dir_release(struct file *f)
-{
-	if (f->priv)
-		listing_done(f->priv);
-	free(f->priv);
+	if (r == 0)
+		file_accessed(f);
+	return r;
 }
 
 /* A directory has no end that could be known before it was listed. */
@@ -296,7 +278,7 @@ const struct file_ops tree_dir_ops = {
 	.lseek = dir_lseek,
 	.iterate = dir_iterate,
 	.fsync = file_fsync,
-	.release = dir_release,
+	.release = listing_release,
 	.walk = listing_walk,
 };
 

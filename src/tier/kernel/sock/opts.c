@@ -408,27 +408,10 @@ static int get_acting(struct sock *s, int name, int32_t *ret)
 
 static long get_tcp_info(struct sock *s, struct task *t, gva_t val, gva_t lenp, uint32_t room)
 {
-	enum {
-		ESTABLISHED = 1,
-		SYN_SENT = 2,
-		CLOSE = 7,
-		CLOSE_WAIT = 8,
-		LISTEN = 10,
-		FIN_WAIT2 = 5
-	};
 	struct tcp_info i;
 
 	memset(&i, 0, sizeof(i));
-	if (s->listening)
-		i.tcpi_state = LISTEN;
-	else if (s->conn == SOCK_CONNECTING)
-		i.tcpi_state = SYN_SENT;
-	else if (s->conn != SOCK_CONNECTED || s->shut == SHUT_BOTH_BITS)
-		i.tcpi_state = CLOSE;
-	else if (s->shut & SHUT_RCV_BIT)
-		i.tcpi_state = CLOSE_WAIT;
-	else
-		i.tcpi_state = s->shut & SHUT_SEND_BIT ? FIN_WAIT2 : ESTABLISHED;
+	i.tcpi_state = (uint8_t)sock_tcp_state(s);
 	i.tcpi_snd_mss = i.tcpi_rcv_mss = i.tcpi_advmss = 65483;
 	i.tcpi_pmtu = 65535;
 	i.tcpi_snd_cwnd = 10;

@@ -30,6 +30,8 @@ enum act {
 	ACT_CLONE,
 	ACT_PRCTL,
 	ACT_ARCH,
+	ACT_FUTEX,
+	ACT_MSYNC,
 	ACT_SIGRETURN
 };
 
@@ -46,7 +48,7 @@ static const struct {
 	{ SYS_pread64, ACT_SHIM },
 	{ SYS_sched_yield, ACT_ALLOW },
 	{ SYS_mremap, ACT_ALLOW },
-	{ SYS_msync, ACT_ALLOW },
+	{ SYS_msync, ACT_MSYNC },
 	{ SYS_mincore, ACT_ALLOW },
 	{ SYS_madvise, ACT_ALLOW },
 	{ SYS_clone, ACT_CLONE },
@@ -54,7 +56,7 @@ static const struct {
 	{ SYS_sigaltstack, ACT_SHIM },
 	{ SYS_prctl, ACT_PRCTL },
 	{ SYS_arch_prctl, ACT_ARCH },
-	{ SYS_futex, ACT_ALLOW },
+	{ SYS_futex, ACT_FUTEX },
 	{ SYS_restart_syscall, ACT_ALLOW }, /* what a stop turns a timed wait into */
 	{ SYS_exit_group, ACT_SHIM },
 	{ SYS_set_robust_list, ACT_ALLOW },
@@ -152,6 +154,23 @@ static void emit_act(struct build *b, enum act act)
 		put(b, LD_ARG(0, false));
 		put(b, JGE(0x1001, 0, 2));
 		put(b, JGE(0x1005, 1, 0));
+		put(b, RET(SECCOMP_RET_ALLOW));
+		put(b, RET(SECCOMP_RET_USER_NOTIF));
+		break;
+	case ACT_FUTEX: /* words are compared by the host, thread numbers are not its own (6-8,
+			   11-13) */
+		put(b, LD_ARG(1, false));
+		put(b, BPF_ALU | BPF_AND | BPF_K, 0, 0, 127);
+		put(b, JGE(6, 0, 3));
+		put(b, JGE(14, 2, 0));
+		put(b, JGE(9, 0, 2));
+		put(b, JGE(11, 1, 0));
+		put(b, RET(SECCOMP_RET_ALLOW));
+		put(b, RET(SECCOMP_RET_USER_NOTIF));
+		break;
+	case ACT_MSYNC: /* MS_INVALIDATE: what is locked is not the host's to know */
+		put(b, LD_ARG(2, false));
+		put(b, JSET(2, 1, 0));
 		put(b, RET(SECCOMP_RET_ALLOW));
 		put(b, RET(SECCOMP_RET_USER_NOTIF));
 		break;
