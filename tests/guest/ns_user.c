@@ -302,22 +302,6 @@ CASE(numbers)
 	say_is("not of mnt", old || (ioctl(mnt, GET_PID_IN_PIDNS, 1) < 0 && errno == EINVAL));
 }
 
-static void too_many(void)
-{
-	need("user", unshare(CLONE_NEWUSER | CLONE_NEWUTS));
-	write_to("/proc/self/uid_map", "0 0 1\n");
-	write_to("/proc/sys/user/max_uts_namespaces", "0");
-	say("none", unshare(CLONE_NEWUTS));
-	say("another kind", unshare(CLONE_NEWIPC));
-	write_to("/proc/sys/user/max_uts_namespaces", "64");
-	say("some", unshare(CLONE_NEWUTS));
-}
-
-CASE(how_many)
-{
-	in_child(too_many);
-}
-
 static void try_out(void)
 {
 	char path[64];

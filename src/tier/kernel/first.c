@@ -379,11 +379,12 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 
 static enum kernel_fast fast_of(const char *s)
 {
-	return !s                   ? FAST_LATER
+	return !s                   ? FAST_CARRY
 	       : str_eq(s, "off")   ? FAST_OFF
 	       : str_eq(s, "place") ? FAST_PLACE
 	       : str_eq(s, "lend")  ? FAST_LEND
-				    : FAST_LATER;
+	       : str_eq(s, "later") ? FAST_LATER
+				    : FAST_CARRY;
 }
 
 /* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. (A sanitizer is heard.) */

@@ -580,7 +580,7 @@ static ssize_t host_read_op(struct file *f, struct uio *io, int64_t *pos)
 		if ((size_t)n < want || put < n)
 			break;
 	}
-	file_accessed(f);
+	file_accessed(f, done);
 	return (ssize_t)done;
 }
 
@@ -610,7 +610,8 @@ static ssize_t host_write_op(struct file *f, struct uio *io, int64_t *pos)
 	}
 	if (f->inode->size < *pos)
 		f->inode->size = *pos;
-	file_modified(f);
+	if (done)
+		file_modified(f);
 	return (ssize_t)done;
 }
 

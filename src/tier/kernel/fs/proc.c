@@ -173,6 +173,8 @@ static int proc_lookup(struct inode *dir, struct dentry *d)
 	int32_t tid;
 	int fd;
 
+	if (node(dir)->e == &proc_pid_entry && !ctx_of(dir, NULL).t)
+		return -ESRCH;
 	e = resolve(dir->sb, node(dir), d->name, &tid, &fd);
 	if (!e)
 		return 0;
@@ -266,17 +268,18 @@ static int proc_open(struct inode *i, struct file *f, struct task *t)
 
 static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 {
+	const struct proc_entry *e = node(f->inode)->e;
+	struct proc_ctx c = ctx_of(f->inode, io->task);
+	bool gone = node(f->inode)->tid && !c.t;
 	struct buf *b = f->priv;
 	ssize_t n;
 
-	if (node(f->inode)->tid && !task_find(f->k, node(f->inode)->tid))
+	if (gone && !e->once) /* a user namespace may outlive who was in it */
 		return -ESRCH;
 	/* Back at the start: a new moment (top and ps keep their files open). */
-	if (*pos == 0 && node(f->inode)->e->show && (node(f->inode)->e->mounts || f->version++)) {
-		struct proc_ctx c = ctx_of(f->inode, io->task);
-
+	if (*pos == 0 && e->show && !gone && (e->mounts || f->version++)) {
 		buf_cut(b, 0);
-		node(f->inode)->e->show(&c, b);
+		e->show(&c, b);
 	}
 	if (*pos >= (int64_t)b->len || io->left == 0)
 		return 0;

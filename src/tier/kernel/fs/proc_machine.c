@@ -26,7 +26,7 @@
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/sys/usage.h"
 
-enum { HZ = 100 };
+enum { HZ = 100, TICK_NS = 1000000000 / HZ };
 
 struct memory_now {
 	uint64_t total, free; /* bytes */
@@ -169,28 +169,64 @@ static int64_t up_ns(struct kernel *k)
 	return kernel_now(k) - k->boot_ns;
 }
 
+struct spent {
+	long long user, system, idle; /* ticks of all processors */
+};
+
+static long long ticks(const struct timeval *a, const struct timeval *b)
+{
+	return (long long)(a->tv_sec + b->tv_sec) * HZ + (a->tv_usec + b->tv_usec) / (1000000 / HZ);
+}
+
+/* Of all that run and of those whom they have waited for. */
+static struct spent time_spent(struct kernel *k)
+{
+	struct spent s = { 0, 0, up_ns(k) / TICK_NS * k->cpus };
+
+	for (struct proc *p = k->procs; p; p = p->next) {
+		const struct rusage *gone = &p->children_usage;
+		struct rusage own;
+
+		usage_of(p, &own);
+		s.user += ticks(&own.ru_utime, &gone->ru_utime);
+		s.system += ticks(&own.ru_stime, &gone->ru_stime);
+	}
+	s.idle -= s.user + s.system;
+	if (s.idle < 0)
+		s.idle = 0;
+	return s;
+}
+
+static void show_spent(struct buf *out, const char *name, struct spent s, unsigned parts)
+{
+	buf_add_fmt(out, "%s %lld 0 %lld %lld 0 0 0 0 0 0\n", name, s.user / parts,
+		s.system / parts, s.idle / parts);
+}
+
 static void show_uptime(const struct proc_ctx *c, struct buf *out)
 {
-	int64_t up = up_ns(c->k) / 10000000;
+	long long up = up_ns(c->k) / TICK_NS, idle = time_spent(c->k).idle;
 
-	buf_add_fmt(out, "%lld.%02lld %lld.%02lld\n", (long long)(up / 100), (long long)(up % 100),
-		(long long)(up / 100), (long long)(up % 100));
+	buf_add_fmt(out, "%lld.%02lld %lld.%02lld\n", up / HZ, up % HZ, idle / HZ, idle % HZ);
 }
 
 static void show_stat(const struct proc_ctx *c, struct buf *out)
 {
-	unsigned procs = 0, running = 0;
+	struct spent spent = time_spent(c->k);
+	unsigned running = 0;
 
-	for (const struct proc *p = c->k->procs; p; p = p->next) {
-		procs++;
+	for (const struct proc *p = c->k->procs; p; p = p->next)
 		running += p->state == PROC_LIVE && p->tasks && !p->tasks->call.blocked;
+	show_spent(out, "cpu ", spent, 1);
+	for (unsigned i = 0; i < c->k->cpus; i++) {
+		char name[16];
+
+		str_fmt(name, sizeof(name), "cpu%u", i);
+		show_spent(out, name, spent, c->k->cpus); /* nobody counts them one by one */
 	}
-	buf_add_str(out, "cpu  0 0 0 0 0 0 0 0 0 0\n");
-	for (unsigned i = 0; i < c->k->cpus; i++)
-		buf_add_fmt(out, "cpu%u 0 0 0 0 0 0 0 0 0 0\n", i);
 	buf_add_fmt(out,
 		"intr 0\nctxt 0\nbtime %lld\nprocesses %d\nprocs_running %u\nprocs_blocked "
-		"0\nsoftirq 0\n",
+		"0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n",
 		(long long)((kernel_realtime(c->k) - up_ns(c->k)) / 1000000000), c->k->last_tid,
 		running);
 }

@@ -211,6 +211,11 @@ static void times_of(const struct proc_ctx *c, bool whole, uint64_t *user, uint6
 	proc_host_times(c->t, whole, user, sys);
 }
 
+static long long ticks(const struct timeval *tv)
+{
+	return (long long)tv->tv_sec * HZ + tv->tv_usec / (1000000 / HZ);
+}
+
 static void show_one_stat(const struct proc_ctx *c, struct buf *out, bool whole)
 {
 	const struct task *t = c->t;
@@ -225,9 +230,8 @@ static void show_one_stat(const struct proc_ctx *c, struct buf *out, bool whole)
 		s && s->tty ? 34816 : 0, front_of(c, s));
 	buf_add_fmt(out, "%llu %llu %lld %lld 20 %d %u 0 ",
 		(unsigned long long)(user / (1000000000 / HZ)),
-		(unsigned long long)(sys / (1000000000 / HZ)),
-		(long long)p->children_usage.ru_utime.tv_sec * HZ,
-		(long long)p->children_usage.ru_stime.tv_sec * HZ, t->nice, thread_count(p));
+		(unsigned long long)(sys / (1000000000 / HZ)), ticks(&p->children_usage.ru_utime),
+		ticks(&p->children_usage.ru_stime), t->nice, thread_count(p));
 	buf_add_fmt(out, "%lld %llu %llu %llu ",
 		(long long)((t->start_ns - c->k->boot_ns) / (1000000000 / HZ)),
 		(unsigned long long)m.size * PAGE, (unsigned long long)m.resident,
@@ -504,6 +508,14 @@ static void show_io(const struct proc_ctx *c, struct buf *out)
 			 "cancelled_write_bytes: 0\n");
 }
 
+/* All of them are the first thread's: who made which is not kept. */
+static void show_children(const struct proc_ctx *c, struct buf *out)
+{
+	for (const struct proc *p = c->k->procs; p; p = p->next)
+		if (p->parent == c->t->proc && c->t == c->t->proc->tasks && leader_of(c, p))
+			buf_add_fmt(out, "%d ", leader_of(c, p));
+}
+
 static struct file *file_of(const struct proc_ctx *c)
 {
 	place_sync(c->t);
@@ -666,6 +678,7 @@ static const struct proc_entry pid_entries[] = {
 static const struct proc_entry tid_entries[] = {
 	COMMON,
 	REG("stat", 0444, .show = show_thread_stat),
+	REG("children", 0444, .show = show_children),
 };
 
 const struct proc_entry proc_pid_entry = {

@@ -70,6 +70,7 @@ static void fields_walk(struct sock *s, struct walk *w)
 	walk_u32(w, "bind_uid", &s->bind_uid);
 	walk_count(w, "opt_count", &s->opt_count, SOCK_OPTS_MAX);
 	walk_bytes(w, "opts", s->opts, sizeof(s->opts));
+	groups_walk(s, w);
 	if (w->mode == WALK_SAVE)
 		return;
 	s->channel = channel;
@@ -299,7 +300,7 @@ static void rx_walk(struct sock *s, struct walk *w)
 	for (; n > 0 && !w->err; n--) {
 		uint32_t len = b ? b->len : 0, files = b ? b->scm.count : 0;
 
-		walk_list(w, "len", &len, SOCK_BUF_MAX * 2);
+		walk_list(w, "len", &len, SOCK_BUF_FORCED * 2);
 		walk_list(w, "files", &files, s->family == AF_UNIX ? SCM_FDS_MAX : 0);
 		if (w->mode == WALK_LOAD) {
 			if (!w->err)

@@ -123,7 +123,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.token = n->token;
 	o.c.tid = task_nr(t, n);
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
-	o.c.log = place_has_log(t);
+	o.c.log = place_has_log(t) || t->mm->carry;
 	if (!order_write(t, &o, sizeof(o)))
 		return -EFAULT;
 	t->call.ordered = true;
@@ -388,8 +388,8 @@ static bool child_news(struct proc *p, const struct wait_req *q, struct news *n,
 	for (struct proc *c = p->children; c; c = c->sibling) {
 		bool ours = c->tasks->trace && c->tasks->trace->tracer == p;
 
-		if (!wanted(q, c))
-			continue;
+		if (!wanted(q, c) || (c->state == PROC_ZOMBIE && !(q->options & WEXITED)))
+			continue; /* who is dead has no other news */
 		*ret_any = true;
 		*n = (struct news){ .id = c->pid, .uid = c->tasks->cred->uid, .child = c };
 		if (c->state == PROC_ZOMBIE && (q->options & WEXITED) &&

@@ -272,7 +272,9 @@ void blank_lost(struct engine *e, struct host_proc *hp)
 /* A zygote that is not there any more is noticed by the loop thread. */
 void zygote_tell(struct engine *e, unsigned count)
 {
-	while (count-- && send(e->zygote, "b", 1, MSG_NOSIGNAL) == 1)
+	const char order = e->k->age && e->k->fast == FAST_CARRY ? ZYGOTE_CARRY : ZYGOTE_BLANK;
+
+	while (count-- && send(e->zygote, &order, 1, MSG_NOSIGNAL) == 1)
 		;
 }
 
@@ -287,8 +289,9 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	struct engine *e = engine_of(k);
 	int64_t pid = 0;
 	unsigned count = 0;
-	int fd = -1;
-	ssize_t n = host_recv_fds(e->zygote, &pid, sizeof(pid), &fd, 1, &count);
+	int fds[2] = { -1, -1 };
+	ssize_t n = host_recv_fds(e->zygote, &pid, sizeof(pid), fds, 2, &count);
+	own_fd int fd = fds[0], carry = fds[1];
 	struct trap *trap;
 	struct host_proc *hp;
 
@@ -299,22 +302,22 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 		return;
 	}
 	e->blank_asked--;
-	trap = pid > 1 && count == 1 ? calloc(1, sizeof(*trap)) : NULL;
+	trap = pid > 1 && count ? calloc(1, sizeof(*trap)) : NULL;
 	if (!trap) {
 		/* Its listener did not arrive: there was no number left for it. */
 		e->fail = pid < 0 ? (int)pid : pid > 1 && !count ? -ENFILE : -EAGAIN;
-		if (count)
-			close(fd);
 		if (pid > 1)
 			end_blank((pid_t)pid);
 		wait_wake(&e->blank_queue, 0);
 		return;
 	}
 	trap->k = k;
-	trap->fd = fd;
+	trap->fd = take_fd(&fd);
 	trap->refs = 1;
 	e->fail = trap_thread(e); /* before anybody moves in */
 	hp = e->fail ? NULL : host_proc_create(k, trap, (pid_t)pid);
+	if (hp && carry >= 0)
+		hp->carry = carry_map(carry);
 	if (hp && host_add(e, hp, (pid_t)pid, SLOT_BASE)) {
 		trap_first(trap); /* mostly it waits already, and somebody for it */
 		trap_start(trap);

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/ns/pid.h"
+#include "tier/kernel/shim/blob.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/deliver.h"
@@ -412,7 +413,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 {
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct task *t = ht ? ht->task : NULL;
-	uint64_t args[6];
+	uint64_t args[6], ip = n->data.instruction_pointer;
 
 	later_run(e->k, t ? t->mm : NULL);
 	/* Also from a thread that is in the books: its number may have come round. */
@@ -431,12 +432,17 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
-	t->call.ip = n->data.instruction_pointer;
+	if (ip == ((const struct shim_head *)shim_blob)->carried_ip)
+		ip = carry_begin(&e->carried, t);
+	t->call.ip = ip ? ip : n->data.instruction_pointer;
 	place_call(t, n->data.nr, n->data.args[0]);
 	if (call_begin(t, n->data.nr, args)) {
-		place_seen(t, n->data.instruction_pointer);
+		place_seen(t, t->call.ip);
 		finish(t);
+	} else {
+		carry_flush(&e->carried); /* what it waits for may come by another way */
 	}
+	carry_end(&e->carried);
 }
 
 /* One whose maker is killed in between is not there any more: that is an error, no wait. */
