@@ -31,6 +31,7 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
@@ -156,7 +157,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->lock_count = 0;
 	mm->lock_future = false;
 	mm->aio = NULL;
-	mm->policies = NULL;
+	mm->policies = policies_copy(from);
 	mm->place = place_copy(from->place);
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
