@@ -576,6 +576,11 @@ static bool is_point(const struct dentry *point, const struct dentry *d)
 	       point->parent->inode == d->parent->inode && strcmp(point->name, d->name) == 0;
 }
 
+bool mount_is_on(const struct mount *m, const struct dentry *d)
+{
+	return m->point && is_point(m->point, d);
+}
+
 struct mount *mount_at(const struct mount *m, const struct dentry *d)
 {
 	struct mount *found = NULL;
