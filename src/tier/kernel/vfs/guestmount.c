@@ -276,9 +276,6 @@ int guest_attach(struct mount *m, struct path at)
 		return -ENOTDIR;
 	if ((at.dentry->flags & DENTRY_DELETED) || S_ISLNK(at.dentry->inode->mode))
 		return -ENOENT;
-	/* A file system that keeps no names has no place for something to lie on. */
-	if ((at.dentry->sb->flags & SB_NO_CACHE) && at.dentry->parent)
-		return -EINVAL;
 	mount_attach(m, &at);
 	return 0;
 }
