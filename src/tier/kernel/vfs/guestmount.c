@@ -365,8 +365,10 @@ static int copy_below(
 
 void guest_copied(struct vfs_state *v)
 {
-	for (struct mount *o = v->mounts; o; o = o->next)
-		o->copy = NULL, o->is_copy = false;
+	for (struct mount *o = v->mounts; o; o = o->next) {
+		o->copy = NULL;
+		o->is_copy = false;
+	}
 }
 
 int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret)
