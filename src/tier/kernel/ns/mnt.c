@@ -174,8 +174,7 @@ static int may_pivot(struct task *t, struct path to, struct path old)
 	if (!reachable(old, to) || !reachable(to, root))
 		return -EINVAL;
 	/* What the sandbox began with stays, and so does what nothing can be put on. */
-	if (root.mnt->kept || to.mnt->kept ||
-		((old.dentry->sb->flags & SB_NO_CACHE) && old.dentry->parent))
+	if (root.mnt->kept || to.mnt->kept || !mount_can_lie_on(old.dentry))
 		return -EINVAL;
 	return 0;
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/inotify.h>
 
+#include "tier/kernel/fs/proc.h"
 #include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/user.h"
@@ -566,14 +567,28 @@ struct mount *mount_create(struct kernel *k, struct super *sb, const struct path
 	return m;
 }
 
+bool mount_can_lie_on(const struct dentry *d)
+{
+	if (!(d->sb->flags & SB_NO_CACHE) || !d->parent)
+		return true;
+	/* Not on what has no place in the tree, nor on what goes with its process. */
+	return d->inode && d->inode->sb && !(d->sb->flags & SB_PLAIN) && !proc_is_of_task(d->inode);
+}
+
+static bool is_same(const struct inode *a, const struct inode *b)
+{
+	return a == b || proc_is_same(a, b);
+}
+
 /* Names that are not remembered are the same when they say so: in the same folder, of the same
  * file. */
 static bool is_point(const struct dentry *point, const struct dentry *d)
 {
 	if (point == d || !(d->sb->flags & SB_MOUNTED_ON))
 		return point == d;
-	return d->inode && point->inode == d->inode && point->parent && d->parent &&
-	       point->parent->inode == d->parent->inode && strcmp(point->name, d->name) == 0;
+	return d->inode && point->inode && is_same(point->inode, d->inode) && point->parent &&
+	       d->parent && is_same(point->parent->inode, d->parent->inode) &&
+	       strcmp(point->name, d->name) == 0;
 }
 
 struct mount *mount_at(const struct mount *m, const struct dentry *d)

@@ -180,6 +180,8 @@ void super_unref(struct super *sb);
 /* Mounts @sb (takes it) on @at (NULL: as the root); the mount belongs to the kernel's list. */
 struct mount *mount_create(struct kernel *k, struct super *sb, const struct path *at,
 	unsigned flags, const char *source);
+/* Has it a place where something else can be put? */
+bool mount_can_lie_on(const struct dentry *d);
 /* What is mounted on @d in @m, or NULL. */
 struct mount *mount_at(const struct mount *m, const struct dentry *d);
 struct mount *mount_ref(struct mount *m);

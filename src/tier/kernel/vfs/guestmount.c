@@ -276,8 +276,7 @@ int guest_attach(struct mount *m, struct path at)
 		return -ENOTDIR;
 	if ((at.dentry->flags & DENTRY_DELETED) || S_ISLNK(at.dentry->inode->mode))
 		return -ENOENT;
-	/* A file system that keeps no names has no place for something to lie on. */
-	if ((at.dentry->sb->flags & SB_NO_CACHE) && at.dentry->parent)
+	if (!mount_can_lie_on(at.dentry))
 		return -EINVAL;
 	mount_attach(m, &at);
 	return 0;
