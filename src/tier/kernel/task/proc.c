@@ -32,6 +32,7 @@
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 
@@ -128,6 +129,7 @@ void mm_unref(struct mm *mm)
 	aio_done(mm);
 	free(mm->policies);
 	place_free(mm->place);
+	carry_drop(mm);
 	free(mm);
 }
 
@@ -158,6 +160,8 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->aio = NULL;
 	mm->policies = NULL;
 	mm->place = place_copy(from->place);
+	mm->carry = NULL; /* that is one process's */
+	mm->carried = NULL;
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
 	mm->exe_path = from->exe_path ? strdup(from->exe_path) : NULL;
@@ -800,6 +804,14 @@ void task_abandon(struct task *t)
 		proc_reap(p);
 	else
 		task_gone(t);
+}
+
+void embryo_end(struct task *t)
+{
+	if (t->proc->task_count == 1)
+		proc_exit(t->proc, SIGKILL);
+	else
+		task_exit(t, SIGKILL);
 }
 
 void proc_exit(struct proc *p, int status)
