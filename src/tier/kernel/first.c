@@ -291,13 +291,12 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 static int boot_agent(struct kernel *k, struct boot *boot)
 {
 	struct task *t = k->init->tasks;
-	struct exec *x = calloc(1, sizeof(*x));
+	struct exec *x = exec_create(k, "/ward-agent");
 	char fd[12];
 	int r = x ? 0 : -ENOMEM;
 
 	if (r == 0) {
 		snprintf(fd, sizeof(fd), "%d", AGENT_FD);
-		str_copy(x->path, sizeof(x->path), "/ward-agent");
 		str_copy(x->comm, sizeof(x->comm), "ward-agent");
 		x->file = hostfile_create(k, take_fd(&boot->exe), O_RDONLY);
 		r = x->file ? words_add(&x->argv, "ward-agent", 10) : -ENOMEM;

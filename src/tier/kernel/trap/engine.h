@@ -35,7 +35,6 @@ struct host_proc {
 	pid_t pid;
 	struct host_proc *next; /* ready blanks */
 	uint64_t blank_notif;
-	bool killed;
 };
 
 struct host_task {
@@ -125,7 +124,8 @@ struct host_task *host_find(struct engine *e, pid_t tid);
 struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot);
 void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
-/* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
+/* Takes @hp, which has no task any more: nobody waits for its end. The signal is sent when the lock
+ * is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
 /* The stack pointer of a task that waits in a call; 0: nobody can say. */
 uint64_t host_sp(struct task *t);

@@ -87,35 +87,42 @@ static int status_of(int pidfd)
 	return SIGKILL;
 }
 
-static void on_death(struct kernel *k, struct watch *w, unsigned events)
+/* The books forget it; what it had goes with its pidfd, which stays the caller's. */
+static void forget(struct host_proc *hp)
 {
-	struct host_proc *hp = (struct host_proc *)w;
-	struct engine *e = engine_of(k);
+	struct engine *e = engine_of(hp->k);
 	struct host_proc **pp = &e->blanks;
-	struct host_task *ht;
+	struct host_task *ht = host_find(e, hp->pid);
 
-	watch_remove(k, w);
 	while (*pp && *pp != hp)
 		pp = &(*pp)->next;
-	if (*pp) { /* a blank that died before anyone used it */
+	if (*pp) { /* a blank that nobody used */
 		*pp = hp->next;
 		e->blank_count--;
 	}
-	if (hp->proc) {
-		struct proc *p = hp->proc;
-		int status = hp->killed ? SIGKILL : status_of(w->fd);
+	if (ht && ht->hp == hp && !ht->task)
+		host_drop(e, ht); /* it never got an image */
+	trap_unref(hp->trap);
+	free(hp);
+}
+
+static void on_death(struct kernel *k, struct watch *w, unsigned events)
+{
+	struct host_proc *hp = (struct host_proc *)w;
+	struct proc *p = hp->proc;
+	int fd = w->fd;
+
+	watch_remove(k, w);
+	if (p) {
+		int status = status_of(fd);
 
 		hp->proc = NULL;
 		p->host = NULL;
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
-	ht = host_find(e, hp->pid); /* only now: the end of a task drops its own */
-	if (ht && ht->hp == hp && !ht->task)
-		host_drop(e, ht); /* it never got an image */
-	close(w->fd);
-	trap_unref(hp->trap);
-	free(hp);
+	forget(hp); /* only now: the end of a task drops its own */
+	close(fd);
 }
 
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid)
@@ -142,17 +149,12 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 
 void host_proc_kill(struct host_proc *hp)
 {
-	int fd = copy_fd(hp->watch.fd);
-	struct out *o;
+	struct out *o = engine_out(engine_of(hp->k));
 
-	hp->killed = true;
-	if (fd < 0) {
-		syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
-		return;
-	}
-	o = engine_out(engine_of(hp->k));
 	o->no_reply = true;
-	o->kill = fd + 1;
+	o->kill = hp->watch.fd + 1;
+	watch_forget(hp->k, &hp->watch);
+	forget(hp);
 }
 
 enum { SP_LOOKS = 200 };

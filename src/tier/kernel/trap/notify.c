@@ -350,7 +350,7 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct host_proc *hp = ht ? ht->hp : NULL;
 
-	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif || hp->killed)
+	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif)
 		return false;
 	hp->blank_notif = n->id;
 	hp->next = e->blanks;
