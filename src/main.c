@@ -71,8 +71,8 @@ static void find_args(struct globals *g, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	char state_dir[WARD_PATH_MAX], self_dir[WARD_PATH_MAX];
-	struct globals g = { .state_dir = state_dir, .self_dir = self_dir, .environ = environ };
+	char state_dir[WARD_PATH_MAX];
+	struct globals g = { .state_dir = state_dir, .environ = environ };
 	struct err e = { 0 };
 	int at;
 
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
 		return agent_main(argc, argv);
 #endif
 	find_args(&g, argc, argv);
-	at = globals_read(argc, argv, &g, state_dir, self_dir, &e);
+	at = globals_read(argc, argv, state_dir, &e);
 
 	if (at < 0)
 		return cmd_fail(NULL, &e);

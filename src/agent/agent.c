@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 
 #include "agent/agent.h"
+#include "agent/process.h"
 #include "agent/state.h"
 #include "base/clock.h"
 
@@ -305,6 +306,8 @@ int agent_run(const struct agent_config *config)
 	own_signals(config->fresh, &mask);
 	if (a->not_init && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return 1;
+	if (config->command)
+		start_taken(a, config->stream, config->command);
 	serve(a, &mask);
 	if (!a->dead)
 		out_flush_wait(a);

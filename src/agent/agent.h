@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * How a machine's first process stands still for a snapshot (renew.c, proto/keeper.h). It is in the
@@ -28,6 +29,10 @@ struct agent_config {
 	struct keeper *keeper; /* of a machine that can be copied; NULL: there is none. Borrowed */
 	bool not_init; /* not PID 1: be the subreaper instead, and end by killing what is left */
 	bool fresh; /* nobody before it has ignored a signal: 62 calls less, where calls are dear */
+	/* A first command that runs already, as a child of this process: as if a START with LAST
+	 * and STDIO_FDS on @stream had begun it. 0: none. */
+	pid_t command;
+	uint32_t stream;
 	bool standby; /* PID 1 only: the first command's process is made before it is asked for */
 	/* Optional: what the limits inside did so far, where nobody outside can see it. */
 	void (*limits)(void *arg, uint64_t *ret_oom_kills, uint64_t *ret_pids_refused);
@@ -41,7 +46,7 @@ struct agent_config {
  * of the process for good.
  */
 int agent_run(const struct agent_config *config);
-/* The same from a command line: ward-agent FD [fresh]. */
+/* The same from a command line: ward-agent FD [fresh [STREAM PID]]. */
 int agent_main(int argc, char **argv);
 
 #endif

@@ -35,15 +35,7 @@ static void send_exit(struct agent *a, struct stream *s)
 	struct msg m;
 
 	out_begin(a, &m, PROTO_EXIT, 0, s->id);
-	if (WIFSIGNALED(p->status))
-		msg_u32(&m, TAG_SIGNAL, (uint32_t)WTERMSIG(p->status));
-	else
-		msg_u32(&m, TAG_CODE, (uint32_t)WEXITSTATUS(p->status));
-	msg_u64(&m, TAG_USER_US,
-		(uint64_t)p->used.ru_utime.tv_sec * 1000000u + (uint64_t)p->used.ru_utime.tv_usec);
-	msg_u64(&m, TAG_SYSTEM_US,
-		(uint64_t)p->used.ru_stime.tv_sec * 1000000u + (uint64_t)p->used.ru_stime.tv_usec);
-	msg_u64(&m, TAG_PEAK_KB, (uint64_t)p->used.ru_maxrss);
+	msg_exit(&m, p->status, &p->used);
 	if (a->limits) {
 		uint64_t oom_kills = 0, pids_refused = 0;
 

@@ -24,6 +24,7 @@
 #include "agent/spawn.h"
 #include "agent/user.h"
 #include "base/limits.h"
+#include "base/str.h"
 
 /* Ends the child; the parent reads why. */
 static int fail(struct spawn *s, enum start_step step, int code)
@@ -102,26 +103,17 @@ static int exec_file(const struct spawn *s, const char *file)
 /* Apart, since its room for paths is a page that a name with a slash need not touch. */
 static __attribute__((noinline)) int exec_search(const struct spawn *s)
 {
-	const char *name = s->argv[0], *dir = s->path;
+	const char *dir = s->path;
+	char file[WARD_PATH_MAX];
 	bool denied = false;
 
-	while (dir) {
-		const char *end = strchr(dir, ':');
-		size_t n = end ? (size_t)(end - dir) : strlen(dir), len = strlen(name);
-		char file[WARD_PATH_MAX];
-		int code;
+	while (str_search(&dir, s->argv[0], file, sizeof(file))) {
+		int code = exec_file(s, file);
 
-		if (n + 1 + len < sizeof(file)) {
-			memcpy(file, dir, n);
-			file[n] = '/';
-			memcpy(file + (n ? n + 1 : 0), name, len + 1); /* nothing: here */
-			code = exec_file(s, file);
-			if (code == EACCES)
-				denied = true;
-			else if (code != ENOENT && code != ENOTDIR)
-				return code;
-		}
-		dir = end ? end + 1 : NULL;
+		if (code == EACCES)
+			denied = true;
+		else if (code != ENOENT && code != ENOTDIR)
+			return code;
 	}
 	return denied ? EACCES : ENOENT;
 }

@@ -10,6 +10,9 @@
 
 struct identity;
 
+/* Where a command is looked for whose environment does not say. */
+#define SPAWN_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
 /* One command to start. What it points to belongs to the caller and lives until spawn() is back. */
 struct spawn {
 	char **argv;      /* NULL-terminated; argv[-1] exists, and is the spawner's to use */

@@ -18,8 +18,6 @@
 #include "agent/user.h"
 #include "base/str.h"
 
-#define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
 enum {
 	START_FLAGS = START_PTY | START_STDIO_FDS | START_LAST | START_MORE | START_NULL_STDIN |
 		      START_HOME | START_DRAIN | START_MAKE_CWD,
@@ -278,7 +276,7 @@ static void run(struct agent *a, struct start *st, const struct identity *who, s
 		.cwd = st->cwd,
 		.or_root = st->or_root,
 		.who = who,
-		.path = st->path ? st->path : DEFAULT_PATH,
+		.path = st->path ? st->path : SPAWN_PATH,
 		.tty = st->flags & START_PTY,
 		.fds = { -1, -1, -1 } };
 	pid_t pid;
@@ -474,6 +472,16 @@ static int start_part(struct agent *a, const struct request *q, struct err *e)
 	r = start_whole(a, q, p->mem, p->len, &passed, e);
 	parts_done(a);
 	return r;
+}
+
+void start_taken(struct agent *a, uint32_t id, pid_t pid)
+{
+	struct stream *s = stream_open(a, id, &process_fds_ops, FLOW_WINDOW, NULL);
+
+	s->proc.pid = pid;
+	s->proc.last = s->proc.fds = true;
+	a->untouched = false;
+	reap(a); /* nobody has told us if it has ended since */
 }
 
 int request_start(struct agent *a, const struct request *q, struct err *e)

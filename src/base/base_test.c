@@ -111,6 +111,22 @@ static void strings_never_cut(void **state)
 	assert_string_equal(b, "");
 }
 
+static void names_along_a_path(void **state)
+{
+	const char *dirs = "/bin::/a/very/long/directory:/sbin:";
+	char out[16];
+
+	assert_true(str_search(&dirs, "ls", out, sizeof(out)));
+	assert_string_equal(out, "/bin/ls");
+	assert_true(str_search(&dirs, "ls", out, sizeof(out)));
+	assert_string_equal(out, "ls");
+	assert_true(str_search(&dirs, "ls", out, sizeof(out))); /* past what does not fit */
+	assert_string_equal(out, "/sbin/ls");
+	assert_true(str_search(&dirs, "ls", out, sizeof(out)));
+	assert_string_equal(out, "ls");
+	assert_false(str_search(&dirs, "ls", out, sizeof(out)));
+}
+
 static void errors_nest(void **state)
 {
 	struct err e = { 0 };
@@ -244,6 +260,7 @@ int main(void)
 		cmocka_unit_test(durations),
 		cmocka_unit_test(cpus),
 		cmocka_unit_test(strings_never_cut),
+		cmocka_unit_test(names_along_a_path),
 		cmocka_unit_test(errors_nest),
 		cmocka_unit_test(json_is_valid),
 		cmocka_unit_test(buffers_stop_at_their_limit),

@@ -65,3 +65,22 @@ const char *str_show(char *out, size_t cap, const char *s)
 	out[at] = '\0';
 	return out;
 }
+
+bool str_search(const char **dirs, const char *name, char *out, size_t cap)
+{
+	size_t len = strlen(name);
+
+	while (*dirs) {
+		const char *from = *dirs, *end = strchr(from, ':');
+		size_t n = end ? (size_t)(end - from) : strlen(from);
+
+		*dirs = end ? end + 1 : NULL;
+		if (n + 1 + len >= cap)
+			continue;
+		memcpy(out, from, n);
+		out[n] = '/';
+		memcpy(out + (n ? n + 1 : 0), name, len + 1); /* nothing: here */
+		return true;
+	}
+	return false;
+}

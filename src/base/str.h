@@ -23,6 +23,10 @@ static inline bool str_eq(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
+/* Along a PATH: the next file that @name may mean, of those that fit; *dirs is what is left of the
+ * list, NULL at its end. */
+bool str_search(const char **dirs, const char *name, char *out, size_t cap);
+
 /* The rest of @s after @prefix, or NULL when it does not start with that. */
 static inline const char *str_after(const char *s, const char *prefix)
 {

@@ -12,7 +12,6 @@ enum { EXIT_TIME_LIMIT = 124, EXIT_WARD = 125, EXIT_NOT_EXECUTABLE = 126, EXIT_N
 struct globals {
 	const char *
 		state_dir; /* absolute: --state-dir, WARD_STATE_DIR, or the default; not made yet */
-	const char *self_dir; /* the folder that holds this executable */
 	char **environ;
 	char *args; /* where the kernel put this process's arguments and environment */
 	size_t args_len;

@@ -15,6 +15,7 @@
 #include "base/ckd.h"
 #include "base/str.h"
 #include "cmd/common.h"
+#include "host/host.h"
 
 /* What a user wrote is in these messages: one line, and nothing that a terminal would obey. */
 int cmd_fail(const char *name, const struct err *e)
@@ -40,18 +41,12 @@ int cmd_usage(const char *name, const char *fmt, ...)
 	return cmd_fail(name, &e);
 }
 
-static int find_self(char self_dir[WARD_PATH_MAX], struct err *e)
+/* Asked by the few commands that start another. */
+static int find_self(char ret[WARD_PATH_MAX], struct err *e)
 {
-	ssize_t n = readlink("/proc/self/exe", self_dir, WARD_PATH_MAX - 1);
-	char *slash;
+	int r = host_self_dir(ret, WARD_PATH_MAX);
 
-	if (n < 0)
-		return err_set(e, errno, "finding this executable through /proc/self/exe");
-	self_dir[n] = '\0';
-	slash = strrchr(self_dir, '/');
-	if (slash)
-		*slash = '\0';
-	return 0;
+	return r < 0 ? err_set(e, -r, "finding this executable through /proc/self/exe") : 0;
 }
 
 /* Root keeps its state in /var/lib/ward, others below XDG_STATE_HOME. */
@@ -91,13 +86,11 @@ static int set_state_dir(
 	return 0;
 }
 
-int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_PATH_MAX],
-	char self_dir[WARD_PATH_MAX], struct err *e)
+int globals_read(int argc, char **argv, char state_dir[WARD_PATH_MAX], struct err *e)
 {
 	const char *dir = getenv("WARD_STATE_DIR"), *from = "WARD_STATE_DIR", *rest;
 	int i, r;
 
-	(void)g;
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
 		if (str_eq(argv[i], "--help") || str_eq(argv[i], "-h") ||
 			str_eq(argv[i], "--version")) {
@@ -122,20 +115,19 @@ int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_P
 		from = "--state-dir";
 	}
 	r = dir ? set_state_dir(dir, from, state_dir, e) : default_state_dir(state_dir, e);
-	if (r < 0)
-		return r;
-	r = find_self(self_dir, e);
 	return r < 0 ? r : i;
 }
 
 int cmd_exec_full(char **argv, const struct globals *g)
 {
 	static const char *const places[] = { "", "/../libexec/ward" };
-	char path[WARD_PATH_MAX];
+	char self[WARD_PATH_MAX], path[WARD_PATH_MAX];
 	struct err e = { 0 };
 	char **full_argv;
 	size_t n = 0;
 
+	if (find_self(self, &e) < 0)
+		return cmd_fail(argv[0], &e);
 	while (argv[n])
 		n++;
 	full_argv = calloc(n + 2, sizeof(*full_argv));
@@ -148,12 +140,27 @@ int cmd_exec_full(char **argv, const struct globals *g)
 	memcpy(full_argv + 1, argv, n * sizeof(*argv));
 	errno = ENOENT;
 	for (size_t i = 0; i < ARRAY_LEN(places) && errno == ENOENT; i++)
-		if (str_fmt(path, sizeof(path), "%s%s/ward-full", g->self_dir, places[i]) == 0)
+		if (str_fmt(path, sizeof(path), "%s%s/ward-full", self, places[i]) == 0)
 			execv(path, full_argv);
-	err_set(&e, errno, "starting ward-full, looked for beside %s/ward and in libexec",
-		g->self_dir);
+	err_set(&e, errno, "starting ward-full, looked for beside %s/ward and in libexec", self);
 	free(full_argv);
 	return cmd_fail(argv[0], &e);
+}
+
+int cmd_find_ward(char ret[WARD_PATH_MAX], struct err *e)
+{
+	static const char *const places[] = { "", "/../../bin" };
+	char self[WARD_PATH_MAX];
+	int r = find_self(self, e);
+
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (str_fmt(ret, WARD_PATH_MAX, "%s%s/ward", self, places[i]) == 0 &&
+			access(ret, X_OK) == 0)
+			return 0;
+	return err_say(
+		e, ENOENT, "the 'ward' executable is neither beside %s/ward-full nor in bin", self);
 }
 
 bool cmd_colour(FILE *f)

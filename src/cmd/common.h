@@ -9,11 +9,13 @@
 #include "cmd/cmd.h"
 
 /* Reads --state-dir, --help and --version; the index of the command's name, or a negative errno. */
-int globals_read(int argc, char **argv, struct globals *g, char state_dir[WARD_PATH_MAX],
-	char self_dir[WARD_PATH_MAX], struct err *e);
+int globals_read(int argc, char **argv, char state_dir[WARD_PATH_MAX], struct err *e);
 
 /* Becomes ward-full with the same command; returns only on failure, with the exit status. */
 int cmd_exec_full(char **argv, const struct globals *g);
+
+/* For ward-full: where `ward` is, beside it or in bin of the same prefix. */
+int cmd_find_ward(char ret[WARD_PATH_MAX], struct err *e);
 
 /* A command of verbs: `ward key create ...`. Also answers --help. */
 struct cmd_verb {

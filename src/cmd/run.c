@@ -26,6 +26,7 @@
 #include "base/str.h"
 #include "cmd/cmd.h"
 #include "core/run.h"
+#include "plan/paths.h"
 #include "plan/source.h"
 #include "tier/vm/cputemplate.h"
 
@@ -163,20 +164,6 @@ static int add_env(struct run_words *w, const char *value, struct err *e)
 	return 0;
 }
 
-static bool is_clean_path(const char *p)
-{
-	if (p[0] != '/')
-		return false;
-	for (; *p; p++) {
-		if (p[0] != '/')
-			continue;
-		if (p[1] == '/' || (p[1] == '.' && (p[2] == '/' || !p[2])) ||
-			(p[1] == '.' && p[2] == '.' && (p[3] == '/' || !p[3])))
-			return false;
-	}
-	return true;
-}
-
 /* A relative one is for the workspace tier: from the workspace. */
 static int set_workdir(struct run_words *w, const char *value, struct err *e)
 {
@@ -184,25 +171,11 @@ static int set_workdir(struct run_words *w, const char *value, struct err *e)
 
 	if (!*value ||
 		str_fmt(rooted, sizeof(rooted), "%s%s", value[0] == '/' ? "" : "/", value) < 0 ||
-		!is_clean_path(rooted))
+		!path_is_clean(rooted))
 		return bad_value("workdir", value,
 			"an absolute path inside the sandbox, without '.' and '..'", e);
 	w->req.workdir = value;
 	return 0;
-}
-
-/* Where ward puts its own mounts nobody else's go. */
-static bool is_reserved(const char *dst)
-{
-	static const char *const names[] = { "/proc", "/dev", "/sys" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const char *rest = str_after(dst, names[i]);
-
-		if (rest && (!*rest || *rest == '/'))
-			return true;
-	}
-	return str_eq(dst, "/");
 }
 
 static int split_mount(const char *value, char *src, char *dst, enum mount_mode *ret_mode)
@@ -253,7 +226,7 @@ static int add_mount(struct run_words *w, const char *value, struct err *e)
 		return bad_value("mount", value, accepts, e);
 	if (!realpath(given, src))
 		return err_set(e, errno, "--mount %s: its source", value);
-	if (!is_clean_path(dst) || is_reserved(dst))
+	if (!path_is_clean(dst) || path_is_reserved(dst))
 		return err_say(e, EINVAL,
 			"--mount %s: its target must be an absolute path without '.' and '..', and "
 			"not /, /proc, "
@@ -579,7 +552,6 @@ int cmd_run(int argc, char **argv, const struct globals *g)
 		return cmd_usage("run", "out of memory");
 	w->req.json_fd = -1;
 	w->req.state_dir = g->state_dir;
-	w->req.self_dir = g->self_dir;
 	at = read_words(w, argc, argv, &e);
 	if (at < 0)
 		return cmd_fail("run", &e);

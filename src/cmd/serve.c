@@ -41,19 +41,6 @@ struct daemon {
 	bool stopping, hub_stopped, drained;
 };
 
-/* ward-full lies beside `ward`, or in libexec/ward of the same prefix. */
-static int find_ward(const struct globals *g, char out[WARD_PATH_MAX], struct err *e)
-{
-	static const char *const places[] = { "", "/../../bin" };
-
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-		if (str_fmt(out, WARD_PATH_MAX, "%s%s/ward", g->self_dir, places[i]) == 0 &&
-			access(out, X_OK) == 0)
-			return 0;
-	return err_say(e, ENOENT, "the 'ward' executable is neither beside %s/ward-full nor in bin",
-		g->self_dir);
-}
-
 /* Each sandbox costs a descriptor or two. Supervisors begin with what we were given. */
 static void raise_files(void)
 {
@@ -249,7 +236,7 @@ static int make_parts(struct daemon *d, struct config *c, struct err *e)
 		.tier = d->o.tier,
 		.tier_by = d->o.tier != WALL_NONE ? "ward serve --tier" : NULL };
 	struct wire_config w = { .request = on_request, .ctx = d, .note = on_note, .name = "ward" };
-	int r = find_ward(d->g, ward, e);
+	int r = cmd_find_ward(ward, e);
 
 	host_short_turns(); /* not having it is no reason to fail */
 	if (r == 0 && c->tls_cert)
@@ -332,7 +319,7 @@ static int check(const struct daemon *d, struct err *e)
 
 	if (r < 0)
 		return r;
-	r = find_ward(d->g, ward, e);
+	r = cmd_find_ward(ward, e);
 	if (r == 0 && c->tls_cert)
 		r = wire_tls_create(c->tls_cert, c->tls_key, &tls, e);
 	if (tls && wire_tls_trouble(tls))

@@ -22,7 +22,6 @@ int cmd_sup(int argc, char **argv, const struct globals *g)
 {
 	struct supervise in = {
 		.state_dir = g->state_dir,
-		.self_dir = g->self_dir,
 		.request_fd = SUP_FD_REQUEST,
 		.link_fd = SUP_FD_LINK,
 		.args = g->args,

@@ -22,22 +22,6 @@
 #include "template/shelf.h"
 #include "template/template.h"
 
-int template_option(char **argv, int *at, const char *name, const char **ret, struct err *e)
-{
-	const char *rest = str_after(argv[*at], name);
-
-	if (!rest || (*rest && *rest != '='))
-		return 0;
-	if (*rest) {
-		*ret = rest + 1;
-		return 1;
-	}
-	if (!argv[*at + 1])
-		return err_say(e, EINVAL, "%s needs a value; see 'ward help template'", name);
-	*ret = argv[++*at];
-	return 1;
-}
-
 struct list {
 	const char *state_dir;
 	struct shelf shelf;

@@ -20,10 +20,4 @@ struct build_runs {
 int template_build_runs(const struct globals *g, const char *name, const struct build_options *o,
 	const struct build_runs *runs, struct import_result *ret, struct err *e);
 
-/*
- * One option at argv[*at] of the form --NAME VALUE or --NAME=VALUE: 1 and the value, with *at moved
- * on to the last word used; 0 when it is another option; -EINVAL when the value is missing.
- */
-int template_option(char **argv, int *at, const char *name, const char **ret, struct err *e);
-
 #endif

@@ -99,13 +99,13 @@ static int import_value(struct import_args *a, char **argv, int *at, struct err 
 	const char *size = NULL;
 	int r;
 
-	r = template_option(argv, at, "--name", &a->o.name, e);
+	r = cmd_value(argv, at, "--name", &a->o.name, e);
 	if (r != 0)
 		return r < 0 ? r : check_name(a->o.name, e) < 0 ? -EINVAL : 1;
-	r = template_option(argv, at, "--max-size", &size, e);
+	r = cmd_value(argv, at, "--max-size", &size, e);
 	if (r != 0)
 		return r < 0 ? r : parse_max_size(size, &a->o.max_bytes, e) < 0 ? -EINVAL : 1;
-	r = template_option(argv, at, "--registry", &a->o.registry, e);
+	r = cmd_value(argv, at, "--registry", &a->o.registry, e);
 	if (r == 1 && !ref_host_is_valid(a->o.registry))
 		r = err_say(e, EINVAL, "--registry takes HOST[:PORT]");
 	return r;
@@ -199,22 +199,22 @@ static int build_list(struct build_args *a, char **argv, int *at, struct err *e)
 	const char *v = NULL;
 	int r;
 
-	r = template_option(argv, at, "--copy", &v, e);
+	r = cmd_value(argv, at, "--copy", &v, e);
 	if (r != 0)
 		return r < 0                                                         ? r
 		       : parse_copy((char *)v, &a->copies[a->o.copy_count++], e) < 0 ? -EINVAL
 										     : 1;
-	r = template_option(argv, at, "--env", &v, e);
+	r = cmd_value(argv, at, "--env", &v, e);
 	if (r != 0) {
 		if (r > 0)
 			a->env[a->o.env_count++] = v;
 		return r < 0 ? r : parse_env(v, e) < 0 ? -EINVAL : 1;
 	}
-	r = template_option(argv, at, "--cmd", &v, e);
+	r = cmd_value(argv, at, "--cmd", &v, e);
 	if (r > 0)
 		a->cmd[a->o.cmd_count++] = v;
 	if (r == 0) {
-		r = template_option(argv, at, "--run", &v, e);
+		r = cmd_value(argv, at, "--run", &v, e);
 		if (r > 0)
 			a->run[a->runs.count++] = v;
 	}
@@ -224,26 +224,26 @@ static int build_list(struct build_args *a, char **argv, int *at, struct err *e)
 static int build_value(struct build_args *a, char **argv, int *at, struct err *e)
 {
 	const char *size = NULL;
-	int r = template_option(argv, at, "--from", &a->o.from, e);
+	int r = cmd_value(argv, at, "--from", &a->o.from, e);
 
 	if (r == 0)
-		r = template_option(argv, at, "--dir", &a->dir, e);
+		r = cmd_value(argv, at, "--dir", &a->dir, e);
 	if (r == 0) {
-		r = template_option(argv, at, "--workdir", &a->o.workdir, e);
+		r = cmd_value(argv, at, "--workdir", &a->o.workdir, e);
 		if (r == 1 && a->o.workdir[0] != '/')
 			r = err_say(e, EINVAL, "--workdir must be absolute");
 	}
 	if (r == 0) {
-		r = template_option(argv, at, "--user", &a->o.user, e);
+		r = cmd_value(argv, at, "--user", &a->o.user, e);
 		if (r == 1 && (!a->o.user[0] || strlen(a->o.user) > 255))
 			r = err_say(e, EINVAL, "--user takes a name, or UID[:GID]");
 	}
 	if (r == 0)
-		r = template_option(argv, at, "--net", &a->runs.net, e);
+		r = cmd_value(argv, at, "--net", &a->runs.net, e);
 	if (r == 0)
-		r = template_option(argv, at, "--disk", &a->runs.disk, e);
+		r = cmd_value(argv, at, "--disk", &a->runs.disk, e);
 	if (r == 0) {
-		r = template_option(argv, at, "--max-size", &size, e);
+		r = cmd_value(argv, at, "--max-size", &size, e);
 		if (r == 1)
 			r = parse_max_size(size, &a->o.max_bytes, e) < 0 ? -EINVAL : 1;
 	}

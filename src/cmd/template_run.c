@@ -21,6 +21,7 @@
 #include "base/id.h"
 #include "base/own.h"
 #include "base/str.h"
+#include "cmd/common.h"
 #include "cmd/template.h"
 #include "core/list.h"
 #include "host/host.h"
@@ -38,18 +39,6 @@ struct runs {
 	char work[ID_LEN + 6];
 	int work_fd;
 };
-
-/* The small executable, beside this one or where an installation has it. */
-static int find_ward(const struct globals *g, char path[WARD_PATH_MAX], struct err *e)
-{
-	static const char *const places[] = { "", "/../../bin" };
-
-	for (size_t i = 0; i < 2; i++)
-		if (str_fmt(path, WARD_PATH_MAX, "%s%s/ward", g->self_dir, places[i]) == 0 &&
-			access(path, X_OK) == 0)
-			return 0;
-	return err_say(e, ENOENT, "the program 'ward' is not where it was installed");
-}
 
 /* Runs it with stdout on stderr: stdout is for what --json asked for. Its wait status, or -errno.
  */
@@ -106,7 +95,7 @@ static int run_one(struct runs *b, const char *command, struct err *e)
 
 	if (report < 0)
 		return err_set(e, errno, "making a file for a report");
-	r = find_ward(b->g, path, e);
+	r = cmd_find_ward(path, e);
 	if (r < 0)
 		return r;
 	str_fmt(name, sizeof(name), "/proc/self/fd/%d", report);

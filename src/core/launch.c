@@ -89,12 +89,13 @@ static int decide(struct launch *l, struct err *e)
 /* In the child: the other executable, through ward itself. */
 static void exec_import(const struct launch *l, const char *spec, bool terminal, int out)
 {
-	char path[WARD_PATH_MAX];
+	char self[WARD_PATH_MAX], path[WARD_PATH_MAX];
 
 	if (!terminal)
 		dup2(out, 2);
 	dup2(2, 1);
-	if (str_fmt(path, sizeof(path), "%s/ward", l->req->self_dir) == 0)
+	if (host_self_dir(self, sizeof(self)) == 0 &&
+		str_fmt(path, sizeof(path), "%s/ward", self) == 0)
 		execl(path, "ward", "--state-dir", l->req->state_dir, "template", "import", spec,
 			terminal ? (char *)NULL : "--quiet", (char *)NULL);
 	_exit(STATUS_WARD);

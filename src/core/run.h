@@ -12,7 +12,7 @@
  * strings are borrowed until core_run() is over.
  */
 struct run_request {
-	const char *state_dir, *self_dir;
+	const char *state_dir;
 	struct traits traits;
 	enum wall asked; /* WALL_NONE: let policy choose */
 	const char *accept_risk;

@@ -32,7 +32,6 @@ static void fill_request(
 {
 	*req = (struct run_request){
 		.state_dir = in->state_dir,
-		.self_dir = in->self_dir,
 		.traits = q->traits,
 		.asked = q->asked,
 		.accept_risk = q->accept_risk,

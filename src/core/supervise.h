@@ -8,7 +8,7 @@
 #include "plan/wall.h"
 
 struct supervise {
-	const char *state_dir, *self_dir;
+	const char *state_dir;
 	const char *id;          /* must be the request's own; NULL: not checked */
 	enum wall ahead;         /* make one ahead, and wait at request_fd; WALL_NONE: do not */
 	int request_fd, link_fd; /* taken; link_fd -1: nobody is connected yet */

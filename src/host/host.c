@@ -359,6 +359,22 @@ int host_errand(int (*work)(void *arg), void *arg)
 	return e.result;
 }
 
+int host_self_dir(char *ret, size_t cap)
+{
+	ssize_t n = readlink("/proc/self/exe", ret, cap);
+	char *slash;
+
+	if (n < 0)
+		return -errno;
+	if ((size_t)n == cap)
+		return -ENAMETOOLONG;
+	ret[n] = '\0';
+	slash = strrchr(ret, '/');
+	if (slash)
+		*slash = '\0';
+	return 0;
+}
+
 int host_kill(pid_t pid, int sig)
 {
 	return (int)result(kill(pid, sig));

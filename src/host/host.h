@@ -63,6 +63,8 @@ int host_setns(int fd, int flags);
  * -ECANCELED when it was killed.
  */
 int host_errand(int (*work)(void *arg), void *arg);
+/* The folder that holds this executable. */
+int host_self_dir(char *ret, size_t cap);
 int host_kill(pid_t pid, int sig);
 int host_pidfd_kill(int pidfd, int sig);
 

@@ -8,7 +8,10 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/ckd.h"
+#include "base/limits.h"
 #include "base/str.h"
+#include "plan/paths.h"
 #include "plan/trail.h"
 #include "plan/wall.h"
 
@@ -23,6 +26,33 @@ static void walls_have_names(void **state)
 	}
 	assert_int_equal(wall_parse("docker", &w), -EINVAL);
 	assert_int_equal(wall_parse("", &w), -EINVAL);
+}
+
+static void paths_are_clean_or_not(void **state)
+{
+	static const char *const clean[] = { "/", "/a", "/a/.b/..c/d...", "/a/" };
+	static const char *const not [] = { "", "a", "//", "/a//b", "/.", "/./a", "/..", "/a/..",
+		"/a/../b" };
+	static const char *const reserved[] = { "/", "/proc", "/proc/self", "/dev/",
+		"/sys/kernel" };
+	static const char *const free_to_use[] = { "/process", "/devel", "/a/proc", "/home" };
+	char longest[WARD_PATH_MAX + 1];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(clean); i++)
+		assert_true(path_is_clean(clean[i]));
+	for (size_t i = 0; i < ARRAY_LEN(not ); i++)
+		assert_false(path_is_clean(not [i]));
+	for (size_t i = 0; i < ARRAY_LEN(reserved); i++)
+		assert_true(path_is_reserved(reserved[i]));
+	for (size_t i = 0; i < ARRAY_LEN(free_to_use); i++)
+		assert_false(path_is_reserved(free_to_use[i]));
+	memset(longest, 'a', sizeof(longest));
+	longest[0] = '/';
+	longest[WARD_PATH_MAX] = 0;
+	assert_false(path_is_clean(longest));
+	longest[WARD_PATH_MAX - 1] = 0;
+	assert_true(path_is_clean(longest));
 }
 
 static void a_hostile_trail_is_tamed(void **state)
@@ -61,6 +91,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(walls_have_names),
+		cmocka_unit_test(paths_are_clean_or_not),
 		cmocka_unit_test(a_hostile_trail_is_tamed),
 		cmocka_unit_test(the_first_failure_stays),
 	};

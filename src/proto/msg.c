@@ -8,6 +8,8 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "base/ckd.h"
 #include "proto/le.h"
@@ -76,6 +78,22 @@ int msg_end(struct msg *m)
 		return -EMSGSIZE;
 	frame_put_head(m->buf, (uint32_t)(m->len - FRAME_HEAD), m->type, m->flags, m->stream);
 	return (int)m->len;
+}
+
+static uint64_t micros(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000u + (uint64_t)t->tv_usec;
+}
+
+void msg_exit(struct msg *m, int status, const struct rusage *used)
+{
+	if (WIFSIGNALED(status))
+		msg_u32(m, TAG_SIGNAL, (uint32_t)WTERMSIG(status));
+	else
+		msg_u32(m, TAG_CODE, (uint32_t)WEXITSTATUS(status));
+	msg_u64(m, TAG_USER_US, micros(&used->ru_utime));
+	msg_u64(m, TAG_SYSTEM_US, micros(&used->ru_stime));
+	msg_u64(m, TAG_PEAK_KB, (uint64_t)used->ru_maxrss);
 }
 
 void fields_init(struct fields *fs, const void *data, size_t len)

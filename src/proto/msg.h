@@ -27,6 +27,9 @@ void msg_u32(struct msg *m, enum proto_tag tag, uint32_t v);
 void msg_u64(struct msg *m, enum proto_tag tag, uint64_t v);
 void msg_text(struct msg *m, enum proto_tag tag, const char *text);
 void msg_bytes(struct msg *m, enum proto_tag tag, const void *data, size_t len);
+/* What EXIT says of a process: a status and a usage as wait4() gives them. */
+struct rusage;
+void msg_exit(struct msg *m, int status, const struct rusage *used);
 /* Puts the head; the frame's whole length, or -EMSGSIZE. */
 int msg_end(struct msg *m);
 

@@ -20,6 +20,7 @@
 #include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
+#include "plan/paths.h"
 #include "proto/le.h"
 #include "sup/ctl.h"
 #include "sup/request.h"
@@ -52,34 +53,6 @@ static int check_text(const char *what, const char *s, size_t max, struct err *e
 	return is_line(s) ? 0 : err_say(e, EINVAL, "%s has control characters", what);
 }
 
-static bool is_clean_path(const char *p)
-{
-	if (p[0] != '/' || strlen(p) >= WARD_PATH_MAX)
-		return false;
-	for (; *p; p++) {
-		if (p[0] != '/')
-			continue;
-		if (p[1] == '/' || (p[1] == '.' && (p[2] == '/' || !p[2])) ||
-			(p[1] == '.' && p[2] == '.' && (p[3] == '/' || !p[3])))
-			return false;
-	}
-	return true;
-}
-
-/* Where ward puts its own mounts nobody else's go. */
-static bool is_reserved(const char *dst)
-{
-	static const char *const names[] = { "/proc", "/dev", "/sys" };
-
-	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-		const char *rest = str_after(dst, names[i]);
-
-		if (rest && (!*rest || *rest == '/'))
-			return true;
-	}
-	return str_eq(dst, "/");
-}
-
 static int check_mounts(const struct sup_request *q, struct err *e)
 {
 	if (q->mount_count > MOUNTS_MAX)
@@ -87,8 +60,8 @@ static int check_mounts(const struct sup_request *q, struct err *e)
 	for (unsigned i = 0; i < q->mount_count; i++) {
 		const struct plan_mount *m = &q->mounts[i];
 
-		if (!m->src || !m->dst || !is_clean_path(m->src) || !is_clean_path(m->dst) ||
-			is_reserved(m->dst) || m->mode > MOUNT_OVERLAY)
+		if (!m->src || !m->dst || !path_is_clean(m->src) || !path_is_clean(m->dst) ||
+			path_is_reserved(m->dst) || m->mode > MOUNT_OVERLAY)
 			return err_say(e, EINVAL,
 				"mount %u: source and target must be absolute paths without '.' "
 				"and '..', the target none of /, /proc, /dev and /sys",
@@ -157,7 +130,7 @@ static int check(const struct sup_request *q, struct err *e)
 		return err_say(e, EINVAL, "the id is not one of id_make()");
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(texts); i++)
 		r = check_text(texts[i].what, texts[i].text, texts[i].max, e);
-	if (r == 0 && q->workdir && !is_clean_path(q->workdir))
+	if (r == 0 && q->workdir && !path_is_clean(q->workdir))
 		r = err_say(e, EINVAL, "workdir must be absolute, without '.' and '..'");
 	if (r == 0 && (q->asked >= WALL_COUNT || !traits_are_known(&q->traits)))
 		r = err_say(e, EINVAL, "a tier or trait that does not exist");

@@ -552,8 +552,6 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 		s->shown.data = malloc(RELAY_BYTES);
 		r = s->shown.data ? 0 : err_set(e, ENOMEM, "making room for the terminal's output");
 	}
-	if (r == 0 && !plan->tty)
-		r = stdio_open(&s->io, plan->limits.output_bytes, geteuid() == 0, e);
 	if (r == 0)
 		r = box_start(s->box, trail, e);
 	if (r < 0)
@@ -571,8 +569,11 @@ static int begin(struct sup *s, struct trail *trail, struct err *e)
 	trail_begin(trail, STEP_EXEC);
 	if (plan->limits.timeout_ms)
 		s->deadline_ns = clock_ns() + plan->limits.timeout_ms * 1000000;
+	if (!plan->tty)
+		r = stdio_open(&s->io, plan->limits.output_bytes, geteuid() == 0, e);
 	/* A first process that failed already shows as its end, not as a broken pipe here. */
-	r = send_start(s, e);
+	if (r == 0)
+		r = send_start(s, e);
 	if (r < 0 && r != -EPIPE) {
 		kill_box(s);
 		return r;

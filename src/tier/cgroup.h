@@ -59,6 +59,15 @@ int cgroup_make(struct cgroup *cg, const struct plan *plan, struct err *e);
  */
 int cgroup_enter(const int *tasks, unsigned count, struct err *e);
 
+/*
+ * For a process that was born before the cgroups were made (cgroup_pass.c): ward's end of the
+ * channel, and the other. settle enters those that came, if any, and makes a namespace of cgroups
+ * whose top is there.
+ */
+int cgroup_send(const struct cgroup *cg, int channel, struct err *e);
+int cgroup_receive(struct cgroup *cg, int channel, struct err *e);
+int cgroup_settle(const struct cgroup *cg, struct err *e);
+
 /* Fills the fields of @usage that cgroups know; with @all also those that explain no end. */
 void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage);
 

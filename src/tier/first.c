@@ -60,9 +60,7 @@ int first_clone(struct box *box, const struct cgroup *cg, uint64_t flags,
 	};
 	int channel[2], r;
 
-	if (!box->shared)
-		box->shared = box_share_trail(e);
-	if (!box->shared)
+	if (!box->shared && !box_share(box, 0, e))
 		return -e->code;
 	r = host_socketpair(SOCK_STREAM, channel);
 	if (r < 0)

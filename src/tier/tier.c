@@ -127,16 +127,18 @@ void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const 
 	box->undo[box->undo_count++] = (struct undo){ kind, path, path2 };
 }
 
-volatile struct trail *box_share_trail(struct err *e)
+void *box_share(struct box *box, size_t more, struct err *e)
 {
-	void *p = mmap(NULL, sizeof(struct trail), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t bytes = sizeof(struct trail) + more;
+	char *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	if (p == MAP_FAILED) {
 		err_set(e, errno, "mapping memory to share with the first process");
 		return NULL;
 	}
-	return p;
+	box->shared = (volatile struct trail *)p;
+	box->shared_bytes = bytes;
+	return p + sizeof(struct trail);
 }
 
 int box_send_ready(int channel, int listener, int upper, struct err *e)
@@ -229,7 +231,7 @@ void box_done(struct box *box)
 		if (*fds[i] >= 0)
 			close(take_fd(fds[i]));
 	if (box->shared)
-		munmap((void *)box->shared, sizeof(struct trail));
+		munmap((void *)box->shared, box->shared_bytes);
 	box->shared = NULL;
 }
 

@@ -19,11 +19,12 @@ struct box {
 	pid_t pid;                     /* the first process; 0 when there is none (any more) */
 	int status;                    /* its wait status, once reaped */
 	volatile struct trail *shared; /* the first process writes its trail here; may be NULL */
-	bool discarded;                /* see box_discard() */
-	bool *left;                    /* see box_left() */
-	bool bytes_only;               /* the channel passes no descriptors */
-	bool files_stay;               /* see box_gives_files() */
-	const char *workdir;           /* see box_workdir() and box_env(); may be NULL */
+	size_t shared_bytes;
+	bool discarded;      /* see box_discard() */
+	bool *left;          /* see box_left() */
+	bool bytes_only;     /* the channel passes no descriptors */
+	bool files_stay;     /* see box_gives_files() */
+	const char *workdir; /* see box_workdir() and box_env(); may be NULL */
 	const char *const *env;
 };
 
@@ -73,8 +74,9 @@ struct tier_ops {
 /* Fills the common part of a new box. */
 void box_init(struct box *box, const struct tier_ops *ops, const struct plan *plan);
 void box_add_undo(struct box *box, enum undo_kind kind, const char *path, const char *path2);
-/* Memory that the first process shares with us for its trail; NULL when there is none to be had. */
-volatile struct trail *box_share_trail(struct err *e);
+/* Memory that the first process shares with us, for its trail and for @more bytes of the tier's
+ * own, which are returned; NULL when there is none to be had. */
+void *box_share(struct box *box, size_t more, struct err *e);
 /* Sends BOX_READY with @listener and @upper (-1: none) on @channel; for the first process. */
 int box_send_ready(int channel, int listener, int upper, struct err *e);
 /* The command line and environment of ward are in the first process's memory too, and /proc shows

@@ -186,8 +186,8 @@ size_t wire_reply_queued(const struct wire_req *q)
 	return q->version == WIRE_HTTP2 ? q->out.bytes : q->conn->out.bytes;
 }
 
-/* Has it enough for now? Where many streams share a connection, or many clients do not read, each
- * gets less. */
+/* Whether its writer has to wait until something is sent. Where many streams share a connection, or
+ * many clients do not read, each may have less in the queue. */
 static bool is_full(const struct wire_req *q)
 {
 	size_t queued = wire_reply_queued(q);

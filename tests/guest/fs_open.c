@@ -250,3 +250,32 @@ CASE(sleeps)
 	if (getenv("GUEST_TMP") && access("../running_image", F_OK) != 0)
 		sleep(5);
 }
+
+/* Neither to read nor to write: for ioctls. */
+CASE(for_nothing)
+{
+	char c;
+	int fd;
+
+	put("f", "text");
+	need("fifo", mkfifo("p", 0600));
+	fd = need_fd("open", open("f", 3));
+	say_n("mode", fcntl(fd, F_GETFL) & 3);
+	say("read", read(fd, &c, 1));
+	say("write", write(fd, &c, 1));
+	say("truncate", ftruncate(fd, 0));
+	say("a fifo", open("p", 3 | O_NONBLOCK));
+	say("a directory", open(".", 3));
+	cat("f");
+}
+
+/* Past the cache: what has no pages has no such way. */
+CASE(direct)
+{
+	need("fifo", mkfifo("p", 0600));
+	say("a directory", open(".", O_RDONLY | O_DIRECT));
+	say("a fifo", open("p", O_RDONLY | O_DIRECT | O_NONBLOCK));
+	say("null", open("/dev/null", O_RDONLY | O_DIRECT));
+	say("a directory, later", fcntl(need_fd(".", open(".", O_RDONLY)), F_SETFL, O_DIRECT));
+	say("null, later", fcntl(need_fd("null", open("/dev/null", O_RDONLY)), F_SETFL, O_DIRECT));
+}

@@ -249,3 +249,24 @@ CASE(devices)
 	say_is("shared memory", access("/dev/shm", W_OK) == 0);
 	say("stdin's link", access("/dev/stdin", F_OK));
 }
+
+static void try_knob(const char *name, const char *value)
+{
+	char path[128];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/sys/kernel/%s", name);
+	fd = need_fd(path, open(path, O_WRONLY));
+	say(value, write(fd, value, strlen(value)) < 0 ? -1 : 0);
+	close(fd);
+}
+
+/* Only what Linux refuses: the real ones are the host's. */
+CASE(impossible_knobs)
+{
+	try_knob("sched_rt_period_us", "0");
+	try_knob("sched_rt_period_us", "-1");
+	try_knob("sched_rt_runtime_us", "-2");
+	try_knob("sched_rt_runtime_us", "2147483647");
+	try_knob("sched_rt_runtime_us", "many");
+}

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stat, lstat, fstat, newfstatat, statx, statfs, ustat. */
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/statfs.h>
 #include <sys/sysmacros.h>
+#include <linux/magic.h>
 #include <linux/stat.h>
 
 #include "guest.h"
@@ -176,4 +179,20 @@ CASE(access_rights)
 	say("faccessat2 eaccess", syscall(SYS_faccessat2, AT_FDCWD, "f", R_OK, AT_EACCESS));
 	say("faccessat bad dirfd", syscall(SYS_faccessat, 99, "f", F_OK));
 	as_user(1000, 1000, access_as_user);
+}
+
+/* Of what has no name. */
+CASE(kinds_of_file_systems)
+{
+	struct statfs fs;
+	int p[2], s[2];
+
+	need("pipe", pipe(p));
+	need("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+	say("a pipe", fstatfs(p[0], &fs));
+	say_is("of pipes", (unsigned)fs.f_type == PIPEFS_MAGIC);
+	say("a socket", fstatfs(s[0], &fs));
+	say_is("of sockets", (unsigned)fs.f_type == SOCKFS_MAGIC);
+	say("an epoll", fstatfs(epoll_create1(0), &fs));
+	say_is("of the anonymous", (unsigned)fs.f_type == ANON_INODE_FS_MAGIC);
 }

@@ -8,6 +8,7 @@
  */
 #include <ftw.h>
 #include <grp.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include "guest.h"
@@ -161,6 +162,22 @@ void put(const char *path, const char *text)
 	close(fd);
 }
 
+void put_into(const char *path, const char *text)
+{
+	int fd = need_fd(path, open(path, O_WRONLY | O_CLOEXEC));
+
+	need(path, write(fd, text, strlen(text)));
+	close(fd);
+}
+
+void need_user_ns(int flags)
+{
+	need("unshare", unshare(CLONE_NEWUSER | flags));
+	put_into("/proc/self/setgroups", "deny");
+	put_into("/proc/self/uid_map", "0 0 1");
+	put_into("/proc/self/gid_map", "0 0 1");
+}
+
 void cat(const char *path)
 {
 	char buf[4096];
@@ -219,25 +236,25 @@ void in_child(void (*fn)(void))
 		printf("  child: %d\n", status);
 }
 
+static struct {
+	unsigned uid, gid;
+	void (*fn)(void);
+} user;
+
+static void user_run(void)
+{
+	need("setgroups", setgroups(0, NULL));
+	need("setgid", setresgid(user.gid, user.gid, user.gid));
+	need("setuid", setresuid(user.uid, user.uid, user.uid));
+	user.fn();
+}
+
 void as_user(unsigned uid, unsigned gid, void (*fn)(void))
 {
-	int status = 0;
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	need("fork", pid);
-	if (pid == 0) {
-		need("setgroups", setgroups(0, NULL));
-		need("setgid", setresgid(gid, gid, gid));
-		need("setuid", setresuid(uid, uid, uid));
-		fn();
-		fflush(stdout);
-		_exit(0);
-	}
-	waitpid(pid, &status, 0);
-	if (status != 0)
-		printf("  the user's process ended with status %#x\n", (unsigned)status);
+	user.uid = uid;
+	user.gid = gid;
+	user.fn = fn;
+	in_child(user_run);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -53,6 +53,8 @@ void say_stat(const char *path);
 
 /* A file with these contents; ends the case when that fails. */
 void put(const char *path, const char *text);
+/* Writes to a file that is there; ends the case when that fails. */
+void put_into(const char *path, const char *text);
 /* Prints the contents. */
 void cat(const char *path);
 /* A descriptor, or the end of the case. */
@@ -66,6 +68,9 @@ void *bad_ptr(void); /* a function, so that no compiler sees through it */
 /* A name of 300 bytes, and a path of 5000. */
 const char *long_name(void);
 const char *long_path(void);
+
+/* Into a user namespace of one's own (and what @flags say), where 0 is 0 and nobody else is. */
+void need_user_ns(int flags);
 
 /* Runs @fn in a child, waits, and tells how that ended unless it was well. */
 void in_child(void (*fn)(void));

@@ -5,14 +5,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-static void text_to(const char *path, const char *text)
-{
-	int fd = need_fd(path, open(path, O_WRONLY));
-
-	need(path, write(fd, text, strlen(text)));
-	close(fd);
-}
-
 static void alone(void)
 {
 	need("unshare", unshare(CLONE_NEWNS));
@@ -91,10 +83,7 @@ CASE(pivot_on_itself)
 
 static void of_user(void)
 {
-	need("unshare", unshare(CLONE_NEWUSER | CLONE_NEWNS));
-	text_to("/proc/self/setgroups", "deny");
-	text_to("/proc/self/uid_map", "0 0 1");
-	text_to("/proc/self/gid_map", "0 0 1");
+	need_user_ns(CLONE_NEWNS);
 	say("private", mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
 	say("tmpfs", mount("mine", "dir", "tmpfs", 0, "uid=0,mode=755"));
 	say("tmpfs of nobody", mount("mine", "dir", "tmpfs", 0, "uid=5"));

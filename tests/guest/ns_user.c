@@ -279,6 +279,29 @@ CASE(questions)
 	in_child(ask);
 }
 
+/* Newer than the headers: an older Linux has no such question. */
+#define GET_MNTNS_ID _IOR(NSIO, 0x5, uint64_t)
+#define GET_PID_IN_PIDNS _IOR(NSIO, 0x8, int)
+#define GET_TGID_FROM_PIDNS _IOR(NSIO, 0x7, int)
+
+CASE(numbers)
+{
+	int mnt = need_fd("mnt", open("/proc/self/ns/mnt", O_RDONLY));
+	int pid = need_fd("pid", open("/proc/self/ns/pid", O_RDONLY));
+	uint64_t id = 0;
+	int r = ioctl(mnt, GET_MNTNS_ID, &id);
+	bool old = r < 0 && errno == ENOTTY;
+
+	say_is("mnt has one", old || (r == 0 && id));
+	say_is("pid has none", old || (ioctl(pid, GET_MNTNS_ID, &id) < 0 && errno == EINVAL));
+	r = ioctl(pid, GET_PID_IN_PIDNS, getpid());
+	old = r < 0 && errno == ENOTTY;
+	say_is("same here", old || r == getpid());
+	say_is("and back", old || ioctl(pid, GET_TGID_FROM_PIDNS, getpid()) == getpid());
+	say_is("nobody", old || (ioctl(pid, GET_PID_IN_PIDNS, 0x3fffff0) < 0 && errno == ESRCH));
+	say_is("not of mnt", old || (ioctl(mnt, GET_PID_IN_PIDNS, 1) < 0 && errno == EINVAL));
+}
+
 static void try_out(void)
 {
 	char path[64];
@@ -300,4 +323,26 @@ static void user_tries(void)
 CASE(not_out_of_it)
 {
 	as_user(1000, 1000, user_tries);
+}
+
+#define UTS_LIMIT "/proc/sys/user/max_uts_namespaces"
+
+static void no_more(void)
+{
+	char was[32] = "";
+	int fd;
+
+	need_user_ns(0);
+	fd = need_fd("limit", open(UTS_LIMIT, O_RDONLY));
+	need("read", read(fd, was, sizeof(was) - 1));
+	put_into(UTS_LIMIT, "0");
+	say("none", unshare(CLONE_NEWUTS));
+	cat(UTS_LIMIT);
+	put_into(UTS_LIMIT, was);
+	say("some", unshare(CLONE_NEWUTS));
+}
+
+CASE(limits)
+{
+	in_child(no_more);
 }

@@ -584,3 +584,19 @@ CASE(messages_of_half_a_buffer)
 	fill_with(SOCK_DGRAM);
 	fill_with(SOCK_SEQPACKET);
 }
+
+/* Beyond what an ordinary program may ask for. */
+CASE(forced_sizes)
+{
+	static const int names[] = { SO_RCVBUFFORCE, SO_SNDBUFFORCE };
+	int p[2], v, got;
+	socklen_t n = sizeof(got);
+
+	NEED(socketpair(AF_UNIX, SOCK_DGRAM, 0, p));
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		v = 425985;
+		R(setsockopt(p[0], SOL_SOCKET, names[i], &v, sizeof(v)));
+		NEED(getsockopt(p[0], SOL_SOCKET, i ? SO_SNDBUF : SO_RCVBUF, &got, &n));
+		B(got == 2 * v);
+	}
+}

@@ -242,3 +242,35 @@ CASE(nobody_may_not)
 	waitpid(p, &st, 0);
 	printf("%d\n", WEXITSTATUS(st));
 }
+
+static void run_memory(const char *what, const char *bytes, size_t len)
+{
+	int fd, st = -1;
+	pid_t p;
+
+	NEED(fd = memfd_create(what, 0));
+	NEED(write(fd, bytes, len));
+	fflush(stdout);
+	p = fork();
+	if (!p) {
+		fexecve(fd, (char *[]){ S(what), S("memory"), NULL }, (char *[]){ NULL });
+		_exit(errno);
+	}
+	waitpid(p, &st, 0);
+	printf("%s: %d\n", what, WIFEXITED(st) ? WEXITSTATUS(st) : -1);
+	close(fd);
+}
+
+/* Who wrote it has it open still. */
+CASE(out_of_memory_files)
+{
+	static char program[8 << 20];
+	static const char script[] = "#!/bin/sh\necho \"a script, $1\"\nexit 7\n";
+	ssize_t n;
+	int fd;
+
+	NEED(fd = open("/bin/true", O_RDONLY));
+	NEED(n = read(fd, program, sizeof(program)));
+	run_memory("a program", program, (size_t)n);
+	run_memory("a script", script, sizeof(script) - 1);
+}

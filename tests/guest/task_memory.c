@@ -321,6 +321,11 @@ CASE(locked)
 	R(field("/proc/self/smaps", "Locked:"));
 	R(munlock(p + 4096, 4096));
 	R(field("/proc/self/status", "VmLck:"));
+	R(msync(p, 4096, MS_ASYNC));
+	R(msync(p, 4096, MS_ASYNC | MS_INVALIDATE));
+	R(msync(p + 4096, 4096, MS_ASYNC | MS_INVALIDATE));
+	R(msync(p, 4096, MS_ASYNC | MS_SYNC | MS_INVALIDATE));
+	R(msync(p + 1, 4096, MS_INVALIDATE));
 	R(munmap(p, 4096));
 	R(field("/proc/self/status", "VmLck:"));
 	R(mlock(p, 2 * 4096));

@@ -260,3 +260,74 @@ CASE(attach_and_let_go)
 	kill(p, SIGKILL);
 	next(p);
 }
+
+/* Breakpoints in registers: a word that is written, an instruction that is reached. */
+
+#define DEBUG(i) offsetof(struct user, u_debugreg[i])
+
+static __attribute__((noinline)) void reached(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+static void writes_and_forks(void)
+{
+	int st = 0;
+
+	word = 5; /* as it was */
+	raise(SIGUSR1);
+	word = 6;
+	if (fork() == 0)
+		_exit(word == 6 ? 3 : 4);
+	wait(&st);
+	reached();
+	_exit(WIFEXITED(st) ? WEXITSTATUS(st) : 99);
+}
+
+static void at_breakpoint(pid_t p)
+{
+	struct user_regs_struct r;
+	siginfo_t si;
+	unsigned long status = 0;
+
+	next(p);
+	R(trace(PTRACE_GETSIGINFO, p, 0, (unsigned long)&si));
+	R(trace(PTRACE_PEEKUSER, p, DEBUG(6), (unsigned long)&status));
+	R(trace(PTRACE_GETREGS, p, 0, (unsigned long)&r));
+	printf("  code %d, hit %lu, word %ld, %s\n", si.si_code, status & 15, word,
+		r.rip == (unsigned long)reached ? "there" : "elsewhere");
+}
+
+CASE(breakpoints_in_registers)
+{
+	const unsigned long write_8 = 1 | 1 << 16 | 2 << 18, execute = 4;
+	pid_t p = child(writes_and_forks);
+	unsigned long v = 0;
+	long now = 0;
+
+	R(trace(PTRACE_POKEUSER, p, DEBUG(0), 0xffff800000000000));
+	R(trace(PTRACE_POKEUSER, p, DEBUG(0), (unsigned long)&word + 1));
+	R(trace(PTRACE_POKEUSER, p, DEBUG(7), write_8)); /* eight bytes, but not at a multiple */
+	R(trace(PTRACE_POKEUSER, p, DEBUG(0), (unsigned long)&word));
+	R(trace(PTRACE_POKEUSER, p, DEBUG(1), (unsigned long)reached));
+	R(trace(PTRACE_POKEUSER, p, DEBUG(4), 1));
+	R(trace(PTRACE_POKEUSER, p, DEBUG(7), write_8 | execute));
+	R(trace(PTRACE_POKEUSER, p, DEBUG(0), (unsigned long)&word + 1));
+	R(trace(PTRACE_PEEKUSER, p, DEBUG(0), (unsigned long)&v));
+	say_is("kept", v == (unsigned long)&word);
+	R(trace(PTRACE_POKEUSER, p, DEBUG(7), execute));
+	R(trace(PTRACE_CONT, p, 0, 0));
+	next(p); /* SIGUSR1 */
+	R(trace(PTRACE_POKEUSER, p, DEBUG(7), write_8 | execute));
+	R(trace(PTRACE_CONT, p, 0, 0));
+	at_breakpoint(p);
+	R(trace(PTRACE_PEEKDATA, p, (unsigned long)&word, (unsigned long)&now));
+	printf("  now %ld\n", now);
+	R(trace(PTRACE_CONT, p, 0, 0));
+	next(p); /* SIGCHLD */
+	R(trace(PTRACE_CONT, p, 0, SIGCHLD));
+	at_breakpoint(p);
+	R(trace(PTRACE_POKEUSER, p, DEBUG(7), 0));
+	R(trace(PTRACE_CONT, p, 0, 0));
+	next(p);
+}

@@ -250,3 +250,18 @@ CASE(usage_of_a_child)
 	getrusage(RUSAGE_CHILDREN, &ru);
 	B(ru.ru_maxrss >= MOST_KB);
 }
+
+/* A dead child has no news but that. */
+CASE(only_stops)
+{
+	siginfo_t i = { 0 };
+	pid_t p = fork();
+
+	if (p == 0)
+		_exit(3);
+	R(waitid(P_PID, (id_t)p, &i, WEXITED | WNOWAIT));
+	R(waitid(P_ALL, 0, &i, WSTOPPED));
+	R(waitid(P_PID, (id_t)p, &i, WCONTINUED | WNOHANG));
+	R(waitid(P_ALL, 0, &i, WEXITED));
+	B(i.si_pid == p && i.si_status == 3);
+}

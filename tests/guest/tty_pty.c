@@ -428,3 +428,19 @@ CASE(packet_mode)
 	R(read(m, b, 16));
 	printf("%d\n", b[0] & 1);
 }
+
+/* Their names are nobody's to make or take. */
+CASE(names_stay)
+{
+	char name[64];
+	int at;
+
+	NEED(at = posix_openpt(O_RDWR | O_NOCTTY));
+	NEED(ptsname_r(at, name, sizeof(name)) ? -1 : 0);
+	R(unlink(name));
+	R(mkdir("/dev/pts/dir", 0700));
+	R(symlink("x", "/dev/pts/link"));
+	R(access(name, F_OK));
+	close(at);
+	R(access(name, F_OK));
+}

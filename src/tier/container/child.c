@@ -44,17 +44,6 @@ static int new_namespaces(const struct container *c, struct err *e)
 	return 0;
 }
 
-/* In, and then a namespace whose top is where we are. */
-static int enter_cgroups(const struct container *c, struct err *e)
-{
-	int r = cgroup_enter(c->tasks, c->task_count, e);
-
-	if (r < 0)
-		return r;
-	r = host_unshare(CLONE_NEWCGROUP);
-	return r < 0 ? err_set(e, -r, "making the cgroup namespace") : 0;
-}
-
 static int loopback_up(struct err *e)
 {
 	own_fd int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -230,8 +219,8 @@ static int make_world(struct container *c, int channel, struct trail *t, struct 
 		return r;
 	trail_begin(t, STEP_ATTACH);
 	if (needs_handover(c))
-		r = handover_receive_cgroups(c, channel, e);
-	return r < 0 ? r : enter_cgroups(c, e);
+		r = cgroup_receive(&c->cg, channel, e);
+	return r < 0 ? r : cgroup_settle(&c->cg, e);
 }
 
 static int lock_down(struct container *c, int *channel, struct trail *t, struct err *e)

@@ -43,8 +43,6 @@ struct container {
 	unsigned binds;           /* bit i: bind_name(i) of the host is part of the root */
 	uint32_t map_count;       /* ids mapped from 0 on */
 	char kept[WARD_PATH_MAX]; /* boxes/<id>, with --keep */
-	int tasks[CGROUP_PARTS];  /* the first process: its cgroups, handed over */
-	unsigned task_count;
 	/* An ordinary user's ids beyond its own, from /etc/subuid and subgid; count 0: none */
 	uint32_t sub_uid, sub_gid, sub_count;
 };

@@ -20,12 +20,6 @@ struct counts {
 	unsigned lowers, bind_bits;
 };
 
-struct cgroup_counts {
-	unsigned char tasks;
-	/* Who was born before the cgroups were made does not know yet what they hold. */
-	unsigned char memory_limited, pids_limited;
-};
-
 int handover_send(struct container *c, int channel, struct err *e)
 {
 	struct mounts *t = &c->tree;
@@ -87,48 +81,5 @@ int handover_receive(struct container *c, int channel, struct err *e)
 	c->binds = n.bind_bits;
 	t->mount_count = n.mounts;
 	t->lower_count = n.lowers;
-	return 0;
-}
-
-int handover_send_cgroups(struct container *c, int channel, struct err *e)
-{
-	struct cgroup_counts n = {
-		.memory_limited = c->cg.memory_limited,
-		.pids_limited = c->cg.pids_limited,
-	};
-	int fds[CGROUP_PARTS];
-	unsigned count = 0;
-	ssize_t sent;
-
-	for (int i = 0; i < CGROUP_PARTS; i++)
-		if (c->cg.tasks[i] >= 0)
-			fds_add(fds, &count, &c->cg.tasks[i], 1);
-	n.tasks = (unsigned char)count;
-	sent = host_send_fds(channel, &n, sizeof(n), fds, count);
-	/* A first process that failed meanwhile shows as its end, with the step that it failed at.
-	 */
-	if (sent == -EPIPE || sent == -ECONNRESET)
-		return 0;
-	if (sent != sizeof(n))
-		return err_set(
-			e, sent < 0 ? (int)-sent : EIO, "handing the cgroups to the first process");
-	return 0;
-}
-
-int handover_receive_cgroups(struct container *c, int channel, struct err *e)
-{
-	struct cgroup_counts n;
-	unsigned count = 0;
-	ssize_t got = host_recv_fds(channel, &n, sizeof(n), c->tasks, CGROUP_PARTS, &count);
-
-	if (got != sizeof(n))
-		return err_set(e, got < 0 ? (int)-got : EPIPE,
-			"waiting for ward to hand over the cgroups");
-	if (count != n.tasks)
-		return err_say(
-			e, EPROTO, "ward handed over %u cgroups, which does not add up", count);
-	c->task_count = n.tasks;
-	c->cg.memory_limited = n.memory_limited;
-	c->cg.pids_limited = n.pids_limited;
 	return 0;
 }

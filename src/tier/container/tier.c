@@ -155,7 +155,7 @@ static int container_start(struct box *box, struct trail *trail, struct err *e)
 		r = make_cgroups(c, trail, e);
 	if (r == 0 && needs_handover(c)) {
 		trail_begin(trail, STEP_HANDOVER);
-		r = handover_send_cgroups(c, box->fds.channel, e);
+		r = cgroup_send(&c->cg, box->fds.channel, e);
 	}
 	return r;
 }

@@ -25,9 +25,6 @@ struct kbox {
 	int upper;
 	int lowers[LAYERS_MAX], binds[KBOX_BINDS_MAX], mounts[MOUNTS_MAX];
 	unsigned lower_count, bind_count, mount_count;
-	int tasks[CGROUP_PARTS]; /* the first process: its cgroups */
-	unsigned task_count;
-	bool memory_limited, pids_limited;
 	struct kernel_report *report; /* shared with the kernel process */
 };
 
@@ -40,7 +37,7 @@ static inline struct kbox *kbox_of(struct box *box)
 int kbox_views(struct kbox *b, int user_ns, struct err *e);
 void kbox_close_views(struct kbox *b);
 
-/* handover.c */
+/* handover.c: as root, before the cgroups; that it came says that the ids are mapped */
 int kbox_send(struct kbox *b, int channel, struct err *e);
 int kbox_receive(struct kbox *b, int channel, struct err *e);
 

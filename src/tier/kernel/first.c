@@ -28,7 +28,7 @@
 #include "tier/kernel/box.h"
 #include "tier/kernel/jail.h"
 #include "tier/kernel/kernel.h"
-#include "tier/kernel/task/exec.h"
+#include "tier/kernel/pid1.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/hostfile.h"
@@ -46,7 +46,7 @@
 
 #define CAP_BIT(cap) (1ULL << (cap))
 
-enum { AGENT_FD = 3, CHANNEL_FD = 3, TABLE_FDS = 1024 };
+enum { CHANNEL_FD = 3, TABLE_FDS = 1024 };
 
 static int new_namespaces(struct err *e)
 {
@@ -75,14 +75,12 @@ static int write_own_ids(const struct plan *plan, struct err *e)
 	return r < 0 ? r : put_own_map("/proc/self/gid_map", plan->caller_gid, e);
 }
 
-static int enter_cgroups(const struct kbox *b, struct err *e)
+/* They are made while the root is: ward's last message before the frames. */
+static int enter_cgroups(struct kbox *b, int channel, struct err *e)
 {
-	int r = cgroup_enter(b->tasks, b->task_count, e);
+	int r = b->rooted || b->cg.kind == CGROUP_V1 ? cgroup_receive(&b->cg, channel, e) : 0;
 
-	if (r < 0)
-		return r;
-	r = host_unshare(CLONE_NEWCGROUP);
-	return r < 0 ? err_set(e, -r, "making the cgroup namespace") : 0;
+	return r < 0 ? r : cgroup_settle(&b->cg, e);
 }
 
 static int become_root_inside(const struct kbox *b, struct err *e)
@@ -147,14 +145,7 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_HANDOVER);
-	if (b->rooted || b->cg.kind == CGROUP_V1)
-		r = kbox_receive(b, boot->channel, e);
-	if (r == 0 && !b->rooted)
-		r = write_own_ids(b->box.plan, e);
-	if (r < 0)
-		return r;
-	trail_begin(t, STEP_ATTACH);
-	r = enter_cgroups(b, e);
+	r = b->rooted ? kbox_receive(b, boot->channel, e) : write_own_ids(b->box.plan, e);
 	if (r == 0)
 		r = become_root_inside(b, e);
 	if (r < 0)
@@ -173,7 +164,11 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_PIVOT);
-	return empty_root(e);
+	r = empty_root(e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	return enter_cgroups(b, boot->channel, e);
 }
 
 static int set_limits(const struct kbox *b, struct err *e)
@@ -202,7 +197,7 @@ static int set_limits(const struct kbox *b, struct err *e)
 		if (r < 0)
 			return err_set(e, -r, "setting the %s limit", limits[i].name);
 	}
-	if (!b->pids_limited && b->box.plan->limits.pids && !b->rooted) {
+	if (!b->cg.pids_limited && b->box.plan->limits.pids && !b->rooted) {
 		rlim_t n = b->box.plan->limits.pids + 64; /* ours: one thread per guest process */
 
 		r = host_setrlimit(RLIMIT_NPROC, &(struct rlimit){ n, n });
@@ -285,57 +280,6 @@ int kbox_tree(struct kbox *b, struct kernel *k, struct err *e)
 	setup.bind_count = n;
 	k->store = b->upper;
 	return vfs_init(k, &setup, e);
-}
-
-/* Pid 1 of the guest is the agent: ward's own program under another name. */
-static int boot_agent(struct kernel *k, struct boot *boot)
-{
-	struct task *t = k->init->tasks;
-	struct exec *x = exec_create(k, "/ward-agent");
-	char fd[12];
-	int r = x ? 0 : -ENOMEM;
-
-	if (r == 0) {
-		snprintf(fd, sizeof(fd), "%d", AGENT_FD);
-		str_copy(x->comm, sizeof(x->comm), "ward-agent");
-		x->file = hostfile_create(k, take_fd(&boot->exe), O_RDONLY);
-		r = x->file ? words_add(&x->argv, "ward-agent", 10) : -ENOMEM;
-	}
-	if (r == 0)
-		r = words_add(&x->argv, fd, strlen(fd));
-	if (r == 0)
-		r = words_add(&x->argv, "fresh", 5);
-	if (r == 0)
-		r = exec_go(t, x);
-	if (x)
-		exec_done(x);
-	return r;
-}
-
-struct boot_wait {
-	struct wait_entry entry;
-	struct boot *boot;
-};
-
-/* The first blank is there, or there will be none. */
-static void on_blank(struct wait_entry *entry, unsigned events)
-{
-	struct boot_wait *w = (struct boot_wait *)entry;
-	struct kernel *k = w->boot->k;
-	struct trail *t = (struct trail *)w->boot->b->box.shared;
-	struct err e = { 0 };
-	int r;
-
-	if (!engine_has_blank(k) && !engine_of(k)->fail)
-		return;
-	wait_remove(entry);
-	r = engine_of(k)->fail ? engine_of(k)->fail : boot_agent(k, w->boot);
-	if (r < 0) {
-		err_set(&e, -r, "starting the agent inside");
-		trail_fail(t, &e);
-		_exit(125);
-	}
-	trail_begin(t, STEP_KERNEL);
 }
 
 static int first_files(struct task *t, int channel)
@@ -461,7 +405,7 @@ void kbox_first(struct box *box, int channel)
 	struct kbox *b = kbox_of(box);
 	struct trail *t = (struct trail *)b->box.shared;
 	struct boot boot = { .b = b, .channel = channel, .exe = -1, .proc = -1 };
-	struct boot_wait wait = { .entry.fn = on_blank, .boot = &boot };
+	struct pid1 pid1;
 	struct err e = { 0 };
 	int r;
 
@@ -486,8 +430,13 @@ void kbox_first(struct box *box, int channel)
 		_exit(125);
 	}
 	box_forget_arguments(b->box.plan);
+	pid1 = (struct pid1){ .k = boot.k,
+		.trail = t,
+		.exe = boot.exe,
+		.channel = channel,
+		.alone = boot.walker != NULL };
 	kernel_lock(boot.k);
-	wait_add(&engine_of(boot.k)->blank_queue, &wait.entry);
+	pid1_begin(&pid1);
 	engine_end(boot.k);
 	engine_loop(boot.k);
 }

@@ -21,7 +21,7 @@
 #include "tier/upper.h"
 #include "tier/views.h"
 
-enum { HANDOVER_MAX = 1 + KBOX_BINDS_MAX + MOUNTS_MAX + LAYERS_MAX + CGROUP_PARTS };
+enum { HANDOVER_MAX = 1 + KBOX_BINDS_MAX + MOUNTS_MAX + LAYERS_MAX };
 
 /* A view is a place, not an open file; of a folder that is enough, a single file must be opened. */
 static int open_file(int *fd, bool writable)
@@ -128,8 +128,7 @@ void kbox_close_views(struct kbox *b)
 }
 
 struct counts {
-	unsigned upper, lowers, binds, mounts, tasks, bind_bits;
-	bool memory_limited, pids_limited;
+	unsigned upper, lowers, binds, mounts, bind_bits;
 };
 
 int kbox_send(struct kbox *b, int channel, struct err *e)
@@ -140,19 +139,11 @@ int kbox_send(struct kbox *b, int channel, struct err *e)
 		.binds = b->bind_count,
 		.mounts = b->mount_count,
 		.bind_bits = b->bind_bits,
-		.memory_limited = b->cg.memory_limited,
-		.pids_limited = b->cg.pids_limited,
 	};
 	int fds[HANDOVER_MAX];
 	unsigned count = 0;
 	ssize_t sent;
 
-	for (int i = 0; i < CGROUP_PARTS; i++) {
-		if (b->cg.tasks[i] >= 0) {
-			fds_add(fds, &count, &b->cg.tasks[i], 1);
-			n.tasks++;
-		}
-	}
 	fds_add(fds, &count, &b->upper, n.upper);
 	fds_add(fds, &count, b->lowers, n.lowers);
 	fds_add(fds, &count, b->binds, n.binds);
@@ -175,21 +166,16 @@ int kbox_receive(struct kbox *b, int channel, struct err *e)
 		return err_set(
 			e, got < 0 ? (int)-got : EPIPE, "waiting for ward to hand over the views");
 	if (n.upper > 1 || n.lowers > LAYERS_MAX || n.binds > KBOX_BINDS_MAX ||
-		n.mounts > MOUNTS_MAX || n.tasks > CGROUP_PARTS ||
-		count != n.upper + n.lowers + n.binds + n.mounts + n.tasks)
+		n.mounts > MOUNTS_MAX || count != n.upper + n.lowers + n.binds + n.mounts)
 		return err_say(
 			e, EPROTO, "ward handed over %u descriptors, which does not add up", count);
-	fds_take(b->tasks, fds, &at, n.tasks);
 	fds_take(&b->upper, fds, &at, n.upper);
 	fds_take(b->lowers, fds, &at, n.lowers);
 	fds_take(b->binds, fds, &at, n.binds);
 	fds_take(b->mounts, fds, &at, n.mounts);
-	b->task_count = n.tasks;
 	b->lower_count = n.lowers;
 	b->bind_count = n.binds;
 	b->mount_count = n.mounts;
 	b->bind_bits = n.bind_bits;
-	b->memory_limited = n.memory_limited;
-	b->pids_limited = n.pids_limited;
 	return 0;
 }

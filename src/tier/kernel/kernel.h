@@ -96,6 +96,8 @@ struct kernel {
 		traces; /* task/trace.c: tracees, and the ends of some that nobody has waited for */
 	struct task *ready, *ready_last; /* woken, to be entered again */
 	struct task *acting;             /* whose call runs, or NULL */
+	struct wait_queue pi_waiters;    /* sys/futex.c */
+	uint64_t pi_turns;               /* the same: how many have waited */
 
 	/* time */
 	struct ktimer **heap;

@@ -15,7 +15,6 @@
 #include <unistd.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -61,7 +60,7 @@ static void kernel_stop(struct box *box);
  * out of a template that is not known yet. Anyone else can be born now. */
 static bool born_early(const struct kbox *b)
 {
-	return b->rooted && b->cg.kind != CGROUP_V2;
+	return b->rooted && !cgroup_is_v2();
 }
 
 static int kernel_prepare(
@@ -76,21 +75,20 @@ static int kernel_prepare(
 	cgroup_init(&b->cg);
 	b->box.files_stay = true; /* they are the kernel process's, with their pages */
 	b->upper = -1;
-	b->report = mmap(NULL, sizeof(*b->report), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (b->report == MAP_FAILED) {
-		b->report = NULL;
-		kernel_stop(&b->box);
-		return err_set(e, ENOMEM, "mapping memory to share with the kernel process");
-	}
 	b->rooted = geteuid() == 0;
 	r = check_plan(plan, e);
-	trail_begin(trail, STEP_CGROUP);
-	if (r == 0)
-		r = cgroup_plan(&b->cg, plan, e);
+	if (r == 0) {
+		b->report = box_share(&b->box, sizeof(*b->report), e);
+		r = b->report ? 0 : -e->code;
+	}
+	/* Before anything else is looked at: what comes after happens beside its namespaces. */
 	if (r == 0 && born_early(b)) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(b, e);
+	}
+	if (r == 0) {
+		trail_begin(trail, STEP_CGROUP);
+		r = cgroup_plan(&b->cg, plan, e);
 	}
 	if (r < 0) {
 		kernel_stop(&b->box);
@@ -126,31 +124,23 @@ static int write_ids(const struct kbox *b, struct err *e)
 	return 0;
 }
 
-static bool needs_handover(const struct kbox *b)
-{
-	return b->rooted || b->cg.kind == CGROUP_V1;
-}
-
+/* What only root can do, now that the first process has a user namespace. */
 static int equip(struct kbox *b, struct trail *trail, struct err *e)
 {
 	own_fd int user_ns = -1;
 	int r;
 
-	if (!needs_handover(b))
-		return 0;
-	if (b->rooted) {
-		trail_begin(trail, STEP_IDMAP);
-		r = write_ids(b, e);
-		if (r < 0)
-			return r;
-		user_ns = first_user_ns(&b->box, e);
-		if (user_ns < 0)
-			return user_ns;
-		trail_begin(trail, STEP_TREE);
-		r = kbox_views(b, user_ns, e);
-		if (r < 0)
-			return r;
-	}
+	trail_begin(trail, STEP_IDMAP);
+	r = write_ids(b, e);
+	if (r < 0)
+		return r;
+	user_ns = first_user_ns(&b->box, e);
+	if (user_ns < 0)
+		return user_ns;
+	trail_begin(trail, STEP_TREE);
+	r = kbox_views(b, user_ns, e);
+	if (r < 0)
+		return r;
 	trail_begin(trail, STEP_HANDOVER);
 	r = kbox_send(b, b->box.fds.channel, e);
 	/* One descriptor of the upper stays: what is left in it is asked at the end. */
@@ -167,15 +157,13 @@ static uint32_t set_pids(struct kbox *b, uint32_t pids)
 	return pids ? 2 * pids + KBOX_PIDS_OWN : 0;
 }
 
-static int kernel_start(struct box *box, struct trail *trail, struct err *e)
+static int make_cgroups(struct kbox *b, struct trail *trail, struct err *e)
 {
-	struct kbox *b = kbox_of(box);
-	struct plan limits;
+	struct box *box = &b->box;
+	struct plan limits = *box->plan;
 	int r;
 
-	b->bind_bits = binds_find(box->plan);
 	trail_begin(trail, STEP_CGROUP);
-	limits = *box->plan;
 	limits.limits.pids = set_pids(b, limits.limits.pids);
 	r = cgroup_make(&b->cg, &limits, e);
 	if (r < 0)
@@ -186,11 +174,32 @@ static int kernel_start(struct box *box, struct trail *trail, struct err *e)
 			"(rlimits) "
 			"only");
 	box->fds.oom = take_fd(&b->cg.oom);
-	if (!box->pid) {
+	return 0;
+}
+
+static int kernel_start(struct box *box, struct trail *trail, struct err *e)
+{
+	struct kbox *b = kbox_of(box);
+	bool born = box->pid != 0;
+	int r = 0;
+
+	b->bind_bits = binds_find(box->plan);
+	/* Who lives already needs its views first, and enters its cgroups later. */
+	if (!born)
+		r = make_cgroups(b, trail, e);
+	if (r == 0 && !born) {
 		trail_begin(trail, STEP_CLONE);
 		r = clone_first(b, e);
 	}
-	return r < 0 ? r : equip(b, trail, e);
+	if (r == 0 && b->rooted)
+		r = equip(b, trail, e);
+	if (r == 0 && born)
+		r = make_cgroups(b, trail, e);
+	if (r == 0 && (b->rooted || b->cg.kind == CGROUP_V1)) {
+		trail_begin(trail, STEP_HANDOVER);
+		r = cgroup_send(&b->cg, box->fds.channel, e);
+	}
+	return r;
 }
 
 static void kernel_kill(struct box *box)
@@ -244,8 +253,6 @@ static void kernel_stop(struct box *box)
 	kbox_close_views(b);
 	if (!cgroup_drop(&b->cg))
 		box_left(box);
-	if (b->report)
-		munmap(b->report, sizeof(*b->report));
 	box_done(box);
 	free(b);
 }

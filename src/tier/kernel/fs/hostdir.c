@@ -580,7 +580,7 @@ static ssize_t host_read_op(struct file *f, struct uio *io, int64_t *pos)
 		if ((size_t)n < want || put < n)
 			break;
 	}
-	file_accessed(f);
+	file_accessed(f, done);
 	return (ssize_t)done;
 }
 
@@ -610,7 +610,8 @@ static ssize_t host_write_op(struct file *f, struct uio *io, int64_t *pos)
 	}
 	if (f->inode->size < *pos)
 		f->inode->size = *pos;
-	file_modified(f);
+	if (done)
+		file_modified(f);
 	return (ssize_t)done;
 }
 
@@ -702,34 +703,13 @@ static int list_host(struct file *f, struct listing *l)
 
 static int iterate(struct file *f, struct dir_emit *emit)
 {
-	struct listing *l = f->priv;
-	int r;
-
-	if (!l) {
-		l = f->priv = calloc(1, sizeof(*l));
-		if (!l)
-			return -ENOMEM;
-	}
-	if (f->pos == 0) {
-		listing_done(l);
-		r = list_host(f, l);
-		if (r < 0)
-			return r;
-	}
-	return listing_emit(l, f, emit);
-}
-
-static void dir_release(struct file *f)
-{
-	if (f->priv)
-		listing_done(f->priv);
-	free(f->priv);
+	return listing_iterate(f, emit, list_host);
 }
 
 static const struct file_ops host_dir_ops = {
 	.name = "directory",
 	.iterate = iterate,
-	.release = dir_release,
+	.release = listing_release,
 	.walk = listing_walk,
 };
 

@@ -119,7 +119,7 @@ void listing_done(struct listing *l)
 	memset(l, 0, sizeof(*l));
 }
 
-int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit)
+static int emit_from(struct listing *l, struct file *f, struct dir_emit *emit)
 {
 	if (f->pos < 0 || f->pos >= (int64_t)l->count)
 		return 0;
@@ -139,6 +139,32 @@ int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit)
 		l->at_off += sizeof(*e) + e->len;
 	}
 	return 0;
+}
+
+int listing_iterate(struct file *f, struct dir_emit *emit, listing_fill *fill)
+{
+	struct listing *l = f->priv;
+	int r;
+
+	if (!l) {
+		l = f->priv = calloc(1, sizeof(*l));
+		if (!l)
+			return -ENOMEM;
+	}
+	if (f->pos == 0) {
+		listing_done(l);
+		r = fill(f, l);
+		if (r < 0)
+			return r;
+	}
+	return emit_from(l, f, emit);
+}
+
+void listing_release(struct file *f)
+{
+	if (f->priv)
+		listing_done(f->priv);
+	free(f->priv);
 }
 
 bool listing_is_over(const struct listing *l)

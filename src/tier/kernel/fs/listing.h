@@ -33,7 +33,10 @@ struct walk;
 void listing_walk(struct file *f, struct walk *w);
 /* Was everything in it told? NULL: it has not begun. */
 bool listing_is_over(const struct listing *l);
-/* file_ops.iterate over a listing that f->priv points at. */
-int listing_emit(struct listing *l, struct file *f, struct dir_emit *emit);
+/* file_ops.iterate and .release of those whose priv is a listing: `fill` reads the directory anew
+ * whenever the reader is at its start. */
+typedef int listing_fill(struct file *f, struct listing *l);
+int listing_iterate(struct file *f, struct dir_emit *emit, listing_fill *fill);
+void listing_release(struct file *f);
 
 #endif

@@ -76,25 +76,6 @@ static struct proc_ctx ctx_of(const struct inode *i, struct task *reader)
 		.view = proc_view(i->sb) };
 }
 
-/* Who may see what a process has open and in its memory. */
-static bool may_look(struct task *reader, const struct task *t)
-{
-	const struct cred *a = reader->cred, *b = t->cred;
-
-	if (!task_is_open_to(reader, t))
-		return false;
-	if (reader->proc == t->proc)
-		return true;
-	if (!landlock_covers(a->landlock, b->landlock))
-		return false;
-	if (task_capable_in(reader, b->user, CAP_SYS_PTRACE))
-		return true;
-	if (a->user != b->user)
-		return false;
-	return a->fsuid == b->euid && a->fsuid == b->suid && a->fsuid == b->uid &&
-	       a->fsgid == b->egid && a->fsgid == b->sgid && a->fsgid == b->gid;
-}
-
 static struct inode *make_inode(
 	struct super *sb, const struct proc_entry *e, int32_t tid, int fd, uint64_t ino)
 {
@@ -192,6 +173,8 @@ static int proc_lookup(struct inode *dir, struct dentry *d)
 	int32_t tid;
 	int fd;
 
+	if (node(dir)->e == &proc_pid_entry && !ctx_of(dir, NULL).t)
+		return -ESRCH;
 	e = resolve(dir->sb, node(dir), d->name, &tid, &fd);
 	if (!e)
 		return 0;
@@ -215,7 +198,7 @@ static ssize_t proc_readlink(struct inode *i, struct task *t, char *buf, size_t 
 	if (node(i)->tid) {
 		if (!c.t)
 			return -ESRCH;
-		if (!may_look(t, c.t))
+		if (!task_may_look(t, c.t))
 			return -EACCES;
 	}
 	return node(i)->e->link(&c, buf, cap);
@@ -227,7 +210,7 @@ static int proc_follow(struct inode *i, struct task *t, struct path *ret)
 
 	if (!c.t)
 		return -ESRCH;
-	if (!may_look(t, c.t))
+	if (!task_may_look(t, c.t))
 		return -EACCES;
 	return node(i)->e->follow(&c, ret);
 }
@@ -242,7 +225,7 @@ static int open_text(struct inode *i, struct file *f, struct task *t)
 
 	if (node(i)->tid && !c.t)
 		return -ESRCH;
-	if (e->private && !may_look(t, c.t))
+	if (e->private && !task_may_look(t, c.t))
 		return -EACCES;
 	if (e->memory || e->pagemap)
 		return proc_mem_open(f, t, c.t, e->pagemap);
@@ -276,7 +259,7 @@ static int proc_open(struct inode *i, struct file *f, struct task *t)
 
 		if (!about)
 			return -ESRCH;
-		if (!may_look(t, about))
+		if (!task_may_look(t, about))
 			return -EACCES;
 	}
 	f->ops = &proc_dir_ops;
@@ -285,17 +268,18 @@ static int proc_open(struct inode *i, struct file *f, struct task *t)
 
 static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 {
+	const struct proc_entry *e = node(f->inode)->e;
+	struct proc_ctx c = ctx_of(f->inode, io->task);
+	bool gone = node(f->inode)->tid && !c.t;
 	struct buf *b = f->priv;
 	ssize_t n;
 
-	if (node(f->inode)->tid && !task_find(f->k, node(f->inode)->tid))
+	if (gone && !e->once) /* a user namespace may outlive who was in it */
 		return -ESRCH;
 	/* Back at the start: a new moment (top and ps keep their files open). */
-	if (*pos == 0 && node(f->inode)->e->show && (node(f->inode)->e->mounts || f->version++)) {
-		struct proc_ctx c = ctx_of(f->inode, io->task);
-
+	if (*pos == 0 && e->show && !gone && (e->mounts || f->version++)) {
 		buf_cut(b, 0);
-		node(f->inode)->e->show(&c, b);
+		e->show(&c, b);
 	}
 	if (*pos >= (int64_t)b->len || io->left == 0)
 		return 0;
@@ -303,6 +287,15 @@ static ssize_t text_read(struct file *f, struct uio *io, int64_t *pos)
 	if (n > 0)
 		*pos += n;
 	return n;
+}
+
+static int keep_text(const struct proc_ctx *c, const struct proc_entry *e, char *text)
+{
+	int r = e->check ? e->check(c, text) : 0;
+
+	if (r < 0)
+		return r;
+	return knob_write(c->k, e, r > 0 ? e->text : text);
 }
 
 static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
@@ -324,7 +317,7 @@ static ssize_t text_write(struct file *f, struct uio *io, int64_t *pos)
 		return n;
 	text[n] = '\0';
 	c.opened = f->cred;
-	r = e->write ? e->write(&c, text) : e->text ? knob_write(f->k, e, text) : 0;
+	r = e->write ? e->write(&c, text) : e->text ? keep_text(&c, e, text) : 0;
 	if (r == 0 && e->once)
 		*pos += n;
 	return r < 0 ? r : n;
@@ -438,35 +431,13 @@ static int fill_listing(struct file *f, struct listing *l)
 
 static int dir_iterate(struct file *f, struct dir_emit *emit)
 {
-	struct listing *l = f->priv;
-
-	if (!l) {
-		l = f->priv = calloc(1, sizeof(*l));
-		if (!l)
-			return -ENOMEM;
-	}
-	if (f->pos == 0) {
-		int r;
-
-		listing_done(l);
-		r = fill_listing(f, l);
-		if (r < 0)
-			return r;
-	}
-	return listing_emit(l, f, emit);
-}
-
-static void dir_release(struct file *f)
-{
-	if (f->priv)
-		listing_done(f->priv);
-	free(f->priv);
+	return listing_iterate(f, emit, fill_listing);
 }
 
 static const struct file_ops proc_dir_ops = {
 	.name = "proc",
 	.iterate = dir_iterate,
-	.release = dir_release,
+	.release = listing_release,
 	.walk = listing_walk,
 };
 

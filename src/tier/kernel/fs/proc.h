@@ -39,6 +39,8 @@ struct proc_entry {
 	void (*show)(const struct proc_ctx *c, struct buf *out);
 	int (*write)(const struct proc_ctx *c,
 		char *text); /* NULL: a @text is kept where @mode allows; others forget */
+	/* Before a @text is kept: may it be? Negative: no; above 0: the old one comes back. */
+	int (*check)(const struct proc_ctx *c, const char *text);
 	/* links */
 	ssize_t (*link)(const struct proc_ctx *c, char *buf, size_t cap);
 	int (*follow)(const struct proc_ctx *c, struct path *ret);

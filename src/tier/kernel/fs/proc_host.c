@@ -32,6 +32,9 @@
 /* What a guest may read of it, and what a walk must have all of. */
 enum { MAPS_MAX = 2 << 20, SMAPS_MAX = 128 << 20, PATH_COLUMN = 73 };
 
+/* What anonymous memory that is shared is called. */
+#define SHARED_MEMORY "/dev/zero (deleted)"
+
 /* One line of the host's maps. */
 struct line {
 	uint64_t from, to, offset, ino;
@@ -165,6 +168,10 @@ static void name_file(
 	out[0] = '\0';
 	if (str_after(l->name, "/memfd:")) {
 		str_fmt(out, cap, "/memfd: (deleted)");
+		return;
+	}
+	if (str_eq(l->name, SHARED_MEMORY)) {
+		str_fmt(out, cap, "%s", l->name);
 		return;
 	}
 	d = find_name(v, l, store_id);

@@ -16,15 +16,17 @@
 
 #include "base/ckd.h"
 #include "base/str.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/ns.h"
 #include "tier/kernel/ns/pid.h"
+#include "tier/kernel/sock/sock.h"
 #include "tier/kernel/sys/usage.h"
 
-enum { HZ = 100 };
+enum { HZ = 100, TICK_NS = 1000000000 / HZ };
 
 struct memory_now {
 	uint64_t total, free; /* bytes */
@@ -167,28 +169,64 @@ static int64_t up_ns(struct kernel *k)
 	return kernel_now(k) - k->boot_ns;
 }
 
+struct spent {
+	long long user, system, idle; /* ticks of all processors */
+};
+
+static long long ticks(const struct timeval *a, const struct timeval *b)
+{
+	return (long long)(a->tv_sec + b->tv_sec) * HZ + (a->tv_usec + b->tv_usec) / (1000000 / HZ);
+}
+
+/* Of all that run and of those whom they have waited for. */
+static struct spent time_spent(struct kernel *k)
+{
+	struct spent s = { 0, 0, up_ns(k) / TICK_NS * k->cpus };
+
+	for (struct proc *p = k->procs; p; p = p->next) {
+		const struct rusage *gone = &p->children_usage;
+		struct rusage own;
+
+		usage_of(p, &own);
+		s.user += ticks(&own.ru_utime, &gone->ru_utime);
+		s.system += ticks(&own.ru_stime, &gone->ru_stime);
+	}
+	s.idle -= s.user + s.system;
+	if (s.idle < 0)
+		s.idle = 0;
+	return s;
+}
+
+static void show_spent(struct buf *out, const char *name, struct spent s, unsigned parts)
+{
+	buf_add_fmt(out, "%s %lld 0 %lld %lld 0 0 0 0 0 0\n", name, s.user / parts,
+		s.system / parts, s.idle / parts);
+}
+
 static void show_uptime(const struct proc_ctx *c, struct buf *out)
 {
-	int64_t up = up_ns(c->k) / 10000000;
+	long long up = up_ns(c->k) / TICK_NS, idle = time_spent(c->k).idle;
 
-	buf_add_fmt(out, "%lld.%02lld %lld.%02lld\n", (long long)(up / 100), (long long)(up % 100),
-		(long long)(up / 100), (long long)(up % 100));
+	buf_add_fmt(out, "%lld.%02lld %lld.%02lld\n", up / HZ, up % HZ, idle / HZ, idle % HZ);
 }
 
 static void show_stat(const struct proc_ctx *c, struct buf *out)
 {
-	unsigned procs = 0, running = 0;
+	struct spent spent = time_spent(c->k);
+	unsigned running = 0;
 
-	for (const struct proc *p = c->k->procs; p; p = p->next) {
-		procs++;
+	for (const struct proc *p = c->k->procs; p; p = p->next)
 		running += p->state == PROC_LIVE && p->tasks && !p->tasks->call.blocked;
+	show_spent(out, "cpu ", spent, 1);
+	for (unsigned i = 0; i < c->k->cpus; i++) {
+		char name[16];
+
+		str_fmt(name, sizeof(name), "cpu%u", i);
+		show_spent(out, name, spent, c->k->cpus); /* nobody counts them one by one */
 	}
-	buf_add_str(out, "cpu  0 0 0 0 0 0 0 0 0 0\n");
-	for (unsigned i = 0; i < c->k->cpus; i++)
-		buf_add_fmt(out, "cpu%u 0 0 0 0 0 0 0 0 0 0\n", i);
 	buf_add_fmt(out,
 		"intr 0\nctxt 0\nbtime %lld\nprocesses %d\nprocs_running %u\nprocs_blocked "
-		"0\nsoftirq 0\n",
+		"0\nsoftirq 0 0 0 0 0 0 0 0 0 0 0\n",
 		(long long)((kernel_realtime(c->k) - up_ns(c->k)) / 1000000000), c->k->last_tid,
 		running);
 }
@@ -250,11 +288,6 @@ static void show_file_nr(const struct proc_ctx *c, struct buf *out)
 static void show_file_max(const struct proc_ctx *c, struct buf *out)
 {
 	buf_add_fmt(out, "%u\n", GUEST_FILES_MAX);
-}
-
-static void show_nr_open(const struct proc_ctx *c, struct buf *out)
-{
-	buf_add_fmt(out, "%u\n", GUEST_FDS_MAX);
 }
 
 static void add_uuid(struct buf *out, const uint8_t id[16])
@@ -487,6 +520,8 @@ static const struct proc_entry pty_dir[] = {
 	KNOB("max", "4096\n"),
 	TEXT("nr", "0\n"),
 };
+#define RT_RUNTIME "sys/kernel/sched_rt_runtime_us"
+#define RT_PERIOD "sys/kernel/sched_rt_period_us"
 #define KEY_KNOB(fn, which)                                                                        \
 	static void show_##fn(const struct proc_ctx *c, struct buf *out)                           \
 	{                                                                                          \
@@ -527,6 +562,26 @@ static const struct proc_entry keys_dir[] = {
 static const struct proc_entry seccomp_dir[] = {
 	TEXT("actions_avail", "kill_process kill_thread trap errno user_notif trace log allow\n"),
 };
+static int check_rt_period(const struct proc_ctx *c, const char *text)
+{
+	long long v = strtoll(text, NULL, 0), runtime = (long long)knob_value(c->k, RT_RUNTIME);
+
+	return v < 1 || v > INT32_MAX || v < runtime ? -EINVAL : 0;
+}
+
+/* -1: no bound. */
+static int check_rt_runtime(const struct proc_ctx *c, const char *text)
+{
+	long long v = strtoll(text, NULL, 0), period = (long long)knob_value(c->k, RT_PERIOD);
+
+	return v < -1 || v > period ? -EINVAL : 0;
+}
+
+static int check_rr_timeslice(const struct proc_ctx *c, const char *text)
+{
+	return strtoll(text, NULL, 0) <= 0; /* the default, then */
+}
+
 static const struct proc_entry sys_kernel[] = {
 	TEXT("ostype", "Linux\n"),
 	TEXT("osrelease", GUEST_RELEASE "\n"),
@@ -542,8 +597,8 @@ static const struct proc_entry sys_kernel[] = {
 	KNOB("core_uses_pid", "0\n"),
 	KNOB("randomize_va_space", "2\n"),
 	KNOB("sched_child_runs_first", "0\n"),
-	KNOB("sched_rt_runtime_us", "950000\n"),
-	KNOB("sched_rt_period_us", "1000000\n"),
+	REG("sched_rt_runtime_us", 0644, .text = "950000\n", .check = check_rt_runtime),
+	REG("sched_rt_period_us", 0644, .text = "1000000\n", .check = check_rt_period),
 	KNOB("shmmax", "18446744073692774399\n"),
 	KNOB("shmall", "18446744073692774399\n"),
 	REG("shmmni", 0644, .show = show_shmmni, .write = write_shmmni),
@@ -554,12 +609,14 @@ static const struct proc_entry sys_kernel[] = {
 	REG("shm_next_id", 0644, .show = show_shm_next, .write = write_shm_next),
 	REG("sem_next_id", 0644, .show = show_sem_next, .write = write_sem_next),
 	REG("msg_next_id", 0644, .show = show_msg_next, .write = write_msg_next),
-	KNOB("sched_rr_timeslice_ms", "100\n"),
+	REG("sched_rr_timeslice_ms", 0644, .text = "100\n", .check = check_rr_timeslice),
 	KNOB("panic", "0\n"),
 	KNOB("printk", "4\t4\t1\t7\n"),
 	KNOB("dmesg_restrict", "1\n"),
 	KNOB("kptr_restrict", "2\n"),
 	KNOB("perf_event_paranoid", "4\n"),
+	KNOB("perf_event_mlock_kb", "516\n"),
+	KNOB("perf_event_max_sample_rate", "100000\n"),
 	KNOB("unprivileged_bpf_disabled", "2\n"),
 	KNOB("io_uring_disabled", "2\n"),
 	TEXT("overflowuid", "65534\n"),
@@ -611,7 +668,7 @@ static const struct proc_entry epoll_dir[] = {
 static const struct proc_entry sys_fs[] = {
 	REG("file-max", 0644, .show = show_file_max),
 	REG("file-nr", 0444, .show = show_file_nr),
-	REG("nr_open", 0644, .show = show_nr_open),
+	KNOB("nr_open", "65536\n"), /* GUEST_FDS_MAX */
 	KNOB("pipe-max-size", "1048576\n"),
 	KNOB("pipe-user-pages-soft", "16384\n"),
 	KNOB("pipe-user-pages-hard", "0\n"),
@@ -684,14 +741,14 @@ static const struct proc_entry sys_net[] = {
 };
 #define NAMESPACES_TEXT "4096\n" /* GUEST_NAMESPACES_MAX */
 static const struct proc_entry sys_user[] = {
-	TEXT("max_cgroup_namespaces", NAMESPACES_TEXT),
-	TEXT("max_ipc_namespaces", NAMESPACES_TEXT),
-	TEXT("max_mnt_namespaces", NAMESPACES_TEXT),
-	TEXT("max_net_namespaces", NAMESPACES_TEXT),
-	TEXT("max_pid_namespaces", NAMESPACES_TEXT),
-	TEXT("max_time_namespaces", NAMESPACES_TEXT),
-	TEXT("max_user_namespaces", NAMESPACES_TEXT),
-	TEXT("max_uts_namespaces", NAMESPACES_TEXT),
+	KNOB("max_cgroup_namespaces", NAMESPACES_TEXT),
+	KNOB("max_ipc_namespaces", NAMESPACES_TEXT),
+	KNOB("max_mnt_namespaces", NAMESPACES_TEXT),
+	KNOB("max_net_namespaces", NAMESPACES_TEXT),
+	KNOB("max_pid_namespaces", NAMESPACES_TEXT),
+	KNOB("max_time_namespaces", NAMESPACES_TEXT),
+	KNOB("max_user_namespaces", NAMESPACES_TEXT),
+	KNOB("max_uts_namespaces", NAMESPACES_TEXT),
 };
 static const struct proc_entry sys_dir[] = {
 	DIR("user", sys_user),
@@ -702,7 +759,32 @@ static const struct proc_entry sys_dir[] = {
 };
 #define SOCKET_HEAD                                                                                \
 	"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  "      \
-	"timeout inode\n"
+	"timeout inode"
+#define SHOW_INET(name, family, type)                                                              \
+	static void show_##name(const struct proc_ctx *c, struct buf *out)                         \
+	{                                                                                          \
+		buf_add_fmt(out, "%-*s\n", type == SOCK_STREAM ? 149 : 127, SOCKET_HEAD);          \
+		if (c->reader)                                                                     \
+			socks_show_inet(c->reader, family, type, out);                             \
+	}
+SHOW_INET(tcp, AF_INET, SOCK_STREAM)
+SHOW_INET(tcp6, AF_INET6, SOCK_STREAM)
+SHOW_INET(udp, AF_INET, SOCK_DGRAM)
+SHOW_INET(udp6, AF_INET6, SOCK_DGRAM)
+
+static void show_unix(const struct proc_ctx *c, struct buf *out)
+{
+	buf_add_str(out, "Num       RefCount Protocol Flags    Type St Inode Path\n");
+	if (c->reader)
+		socks_show_unix(c->reader, out);
+}
+
+static void show_sockstat(const struct proc_ctx *c, struct buf *out)
+{
+	if (c->reader)
+		socks_show_counts(c->reader, out);
+}
+
 static const struct proc_entry net_dir[] = {
 	TEXT("dev", "Inter-|   Receive                                                |  Transmit\n"
 		    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    "
@@ -713,12 +795,12 @@ static const struct proc_entry net_dir[] = {
 		    "0    0     0       0          0\n"),
 	TEXT("route", "Iface\tDestination\tGateway "
 		      "\tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"),
-	TEXT("tcp", SOCKET_HEAD),
-	TEXT("tcp6", SOCKET_HEAD),
-	TEXT("udp", SOCKET_HEAD),
-	TEXT("udp6", SOCKET_HEAD),
-	TEXT("raw", SOCKET_HEAD),
-	TEXT("unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"),
+	REG("tcp", 0444, .show = show_tcp),
+	REG("tcp6", 0444, .show = show_tcp6),
+	REG("udp", 0444, .show = show_udp),
+	REG("udp6", 0444, .show = show_udp6),
+	TEXT("raw", SOCKET_HEAD "\n"),
+	REG("unix", 0444, .show = show_unix),
 	TEXT("if_inet6", "00000000000000000000000000000001 01 80 10 80       lo\n"),
 	TEXT("ipv6_route", ""),
 	TEXT("arp",
@@ -727,8 +809,7 @@ static const struct proc_entry net_dir[] = {
 			"Drops    Inode\n"),
 	TEXT("packet", "sk       RefCnt Type Proto  Iface R Rmem   User   Inode\n"),
 	TEXT("snmp", ""),
-	TEXT("sockstat",
-		"sockets: used 0\nTCP: inuse 0 orphan 0 tw 0 alloc 0 mem 0\nUDP: inuse 0 mem 0\n"),
+	REG("sockstat", 0444, .show = show_sockstat),
 };
 
 const struct proc_entry proc_machine[] = {

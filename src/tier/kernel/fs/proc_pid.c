@@ -28,6 +28,7 @@
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
 #include "tier/kernel/vfs/pidfd.h"
+#include "tier/kernel/vfs/propagate.h"
 
 enum { HZ = 100, PAGE = 4096, STRING_MAX = 128 << 10 };
 
@@ -210,6 +211,11 @@ static void times_of(const struct proc_ctx *c, bool whole, uint64_t *user, uint6
 	proc_host_times(c->t, whole, user, sys);
 }
 
+static long long ticks(const struct timeval *tv)
+{
+	return (long long)tv->tv_sec * HZ + tv->tv_usec / (1000000 / HZ);
+}
+
 static void show_one_stat(const struct proc_ctx *c, struct buf *out, bool whole)
 {
 	const struct task *t = c->t;
@@ -224,9 +230,8 @@ static void show_one_stat(const struct proc_ctx *c, struct buf *out, bool whole)
 		s && s->tty ? 34816 : 0, front_of(c, s));
 	buf_add_fmt(out, "%llu %llu %lld %lld 20 %d %u 0 ",
 		(unsigned long long)(user / (1000000000 / HZ)),
-		(unsigned long long)(sys / (1000000000 / HZ)),
-		(long long)p->children_usage.ru_utime.tv_sec * HZ,
-		(long long)p->children_usage.ru_stime.tv_sec * HZ, t->nice, thread_count(p));
+		(unsigned long long)(sys / (1000000000 / HZ)), ticks(&p->children_usage.ru_utime),
+		ticks(&p->children_usage.ru_stime), t->nice, thread_count(p));
 	buf_add_fmt(out, "%lld %llu %llu %llu ",
 		(long long)((t->start_ns - c->k->boot_ns) / (1000000000 / HZ)),
 		(unsigned long long)m.size * PAGE, (unsigned long long)m.resident,
@@ -422,6 +427,20 @@ void proc_show_mounts(const struct proc_ctx *c, struct buf *out)
 	}
 }
 
+static void mount_kind(const struct proc_ctx *c, const struct mount *m, struct buf *out)
+{
+	uint32_t from = m->master ? mount_hears_from(m, root_of(c)) : 0;
+
+	if (m->group)
+		buf_add_fmt(out, " shared:%u", m->group);
+	if (m->master)
+		buf_add_fmt(out, " master:%u", m->master);
+	if (from && from != m->master)
+		buf_add_fmt(out, " propagate_from:%u", from);
+	if (m->unbindable)
+		buf_add_str(out, " unbindable");
+}
+
 static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 {
 	char at[GUEST_PATH_MAX], root[GUEST_PATH_MAX];
@@ -432,6 +451,7 @@ static void show_mountinfo(const struct proc_ctx *c, struct buf *out)
 		buf_add_fmt(out, "%u %u 0:%llu %s %s ", m->id, m->parent ? m->parent->id : m->id,
 			(unsigned long long)m->sb->dev, root, at);
 		mount_words(m, m->flags & MOUNT_READ_ONLY, out);
+		mount_kind(c, m, out);
 		buf_add_fmt(out, " - %s %s %s\n", m->sb->ops->name, m->source,
 			(m->kept ? m->flags & MOUNT_READ_ONLY : m->sb->flags & SB_READ_ONLY)
 				? "ro"
@@ -486,6 +506,14 @@ static void show_io(const struct proc_ctx *c, struct buf *out)
 {
 	buf_add_str(out, "rchar: 0\nwchar: 0\nsyscr: 0\nsyscw: 0\nread_bytes: 0\nwrite_bytes: 0\n"
 			 "cancelled_write_bytes: 0\n");
+}
+
+/* All of them are the first thread's: who made which is not kept. */
+static void show_children(const struct proc_ctx *c, struct buf *out)
+{
+	for (const struct proc *p = c->k->procs; p; p = p->next)
+		if (p->parent == c->t->proc && c->t == c->t->proc->tasks && leader_of(c, p))
+			buf_add_fmt(out, "%d ", leader_of(c, p));
 }
 
 static struct file *file_of(const struct proc_ctx *c)
@@ -650,6 +678,7 @@ static const struct proc_entry pid_entries[] = {
 static const struct proc_entry tid_entries[] = {
 	COMMON,
 	REG("stat", 0444, .show = show_thread_stat),
+	REG("children", 0444, .show = show_children),
 };
 
 const struct proc_entry proc_pid_entry = {

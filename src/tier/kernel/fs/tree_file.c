@@ -41,7 +41,7 @@ static ssize_t tree_read_op(struct file *f, struct uio *io, int64_t *pos)
 	ssize_t n = is_crooked(f, io, *pos) ? -EINVAL : store_read(f, io, pos);
 
 	if (n >= 0)
-		file_accessed(f);
+		file_accessed(f, (size_t)n);
 	return n;
 }
 
@@ -204,7 +204,7 @@ static void file_release(struct file *f)
 		close((int)(uintptr_t)f->priv - 1);
 	if (--n->opens == 0)
 		store_close(f->inode);
-	if (file_writable(f) && f->inode->writers > 0)
+	if (file_writable(f) && !n->is_memfd && f->inode->writers > 0)
 		f->inode->writers--;
 }
 
@@ -253,29 +253,11 @@ static int fill_listing(struct file *f, struct listing *l)
 
 static int dir_iterate(struct file *f, struct dir_emit *emit)
 {
-	struct listing *l = f->priv;
-	int r;
+	int r = listing_iterate(f, emit, fill_listing);
 
-	if (!l) {
-		l = f->priv = calloc(1, sizeof(*l));
-		if (!l)
-			return -ENOMEM;
-	}
-	if (f->pos == 0) {
-		listing_done(l);
-		r = fill_listing(f, l);
-		if (r < 0)
-			return r;
-	}
-	file_accessed(f);
-	return listing_emit(l, f, emit);
-}
-
-static void dir_release(struct file *f)
-{
-	if (f->priv)
-		listing_done(f->priv);
-	free(f->priv);
+	if (r == 0)
+		file_accessed(f, 1);
+	return r;
 }
 
 /* A directory has no end that could be known before it was listed. */
@@ -296,7 +278,7 @@ const struct file_ops tree_dir_ops = {
 	.lseek = dir_lseek,
 	.iterate = dir_iterate,
 	.fsync = file_fsync,
-	.release = dir_release,
+	.release = listing_release,
 	.walk = listing_walk,
 };
 
@@ -312,7 +294,8 @@ static int open_regular(struct inode *i, struct file *f, struct task *t)
 	r = store_open(i, false);
 	if (r < 0)
 		return r;
-	if (file_writable(f))
+	/* Who makes a memory file has it open to write, and runs it all the same. */
+	if (file_writable(f) && !n->is_memfd)
 		i->writers++;
 	n->opens++;
 	f->ops = &tree_file_ops;

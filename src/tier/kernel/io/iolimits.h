@@ -25,6 +25,7 @@ enum {
 	SOCK_BUF_DEFAULT = 212992, /* SO_SNDBUF and SO_RCVBUF, as Linux reports them */
 	SOCK_BUF_MIN = 4608,
 	SOCK_BUF_RCV_MIN = 2304,
+	SOCK_BUF_FORCED = 1 << 20, /* the same for SO_SNDBUFFORCE and SO_RCVBUFFORCE */
 	SOCK_BUF_MAX = 425984,
 	SOCK_OVERHEAD = 256,      /* counted with each datagram beside its bytes */
 	SOCK_BACKLOG_MAX = 4096,  /* somaxconn */
@@ -37,6 +38,7 @@ enum {
 	SOCK_MMSG_MAX = 1024,     /* messages of one sendmmsg or recvmmsg */
 	PTYS_MAX = 4096,
 	TTY_INPUT_MAX = 4096,   /* bytes of input a terminal keeps */
+	TTY_AHEAD_MAX = 8192,   /* bytes that the master wrote and that have no room there yet */
 	TTY_OUTPUT_MAX = 65536, /* bytes of output that the master has not read */
 	SHM_SEGMENTS_MAX = 4096,
 	SEM_SETS_MAX = 32000,

@@ -564,6 +564,8 @@ int fifo_open(struct inode *i, struct file *f, struct task *t)
 {
 	struct pipe *p = i->fifo;
 
+	if (!file_readable(f) && !file_writable(f))
+		return -EINVAL; /* for ioctls only: a pipe has none that would need it */
 	if (i->sb && (f->flags & O_ACCMODE) == O_WRONLY && (f->flags & O_NONBLOCK) &&
 		(!p || p->readers == 0))
 		return -ENXIO;

@@ -34,10 +34,31 @@ bool mnt_may(const struct task *t)
 	return task_capable_in(t, n ? n->ns.owner : NULL, CAP_SYS_ADMIN);
 }
 
-bool mnt_is_foreign(const struct task *t, const struct mount *m)
+static const struct mount *top_of(const struct mount *m)
 {
 	while (m->parent)
 		m = m->parent;
+	return m;
+}
+
+bool mnt_has(const struct mount *m)
+{
+	return top_of(m)->top;
+}
+
+struct user_ns *mnt_owner(const struct mount *m)
+{
+	const struct mount *top = top_of(m);
+
+	for (const struct ns *n = m->sb->k->namespaces; n; n = n->next)
+		if (n->kind == NS_MNT && ((const struct mnt_ns *)n)->root == top)
+			return n->owner;
+	return NULL;
+}
+
+bool mnt_is_foreign(const struct task *t, const struct mount *m)
+{
+	m = top_of(m);
 	return m->top && m != mnt_root(t);
 }
 
@@ -51,16 +72,6 @@ static void move_path(struct vfs_state *v, struct path *p)
 		}
 }
 
-/* Nothing that its maker could not see or change becomes so. */
-static void lock_all(struct vfs_state *v, const struct mount *root)
-{
-	for (struct mount *m = v->mounts; m; m = m->next)
-		if (m->copy_of) {
-			m->locked |= (m->flags & MOUNT_LOCKABLE) | MOUNT_LOCK_TIMES;
-			m->fixed = m != root;
-		}
-}
-
 struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, int *ret_err)
 {
 	const struct mnt_ns *old = mnt_of(t);
@@ -69,14 +80,15 @@ struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, 
 
 	if (!n)
 		return NULL;
-	*ret_err = guest_copy_tree(mnt_root(t), &n->root);
+	*ret_err = guest_copy_tree(mnt_root(t),
+		owner != (old ? old->ns.owner : NULL) ? COPY_HEARS : COPY_PEER, &n->root);
 	if (*ret_err < 0) {
 		ns_unref(&n->ns);
 		return NULL;
 	}
 	n->root->top = true;
 	if (owner != (old ? old->ns.owner : NULL))
-		lock_all(v, n->root);
+		mount_lock_tree(n->root);
 	move_path(v, &fs->root);
 	move_path(v, &fs->cwd);
 	guest_copied(v);
@@ -151,6 +163,10 @@ static int may_pivot(struct task *t, struct path to, struct path old)
 		return -EINVAL;
 	if (to.dentry->flags & DENTRY_DELETED)
 		return -ENOENT;
+	/* Nobody else is to hear of it. */
+	if (old.mnt->group || (to.mnt->parent && to.mnt->parent->group) ||
+		(root.mnt->parent && root.mnt->parent->group))
+		return -EINVAL;
 	if (to.mnt == root.mnt || old.mnt == root.mnt)
 		return -EBUSY;
 	if (root.dentry != root.mnt->root || to.dentry != to.mnt->root || !to.mnt->parent)

@@ -11,12 +11,20 @@ struct mnt_ns {
 	struct mount *root; /* reference */
 };
 
+/* As statmount(2) and NS_GET_MNTNS_ID call it; NULL: the first. */
+static inline uint64_t mnt_id(const struct ns *n)
+{
+	return n ? n->number : 1;
+}
 /* The top of @t's tree. */
 struct mount *mnt_root(const struct task *t);
 /* May @t mount at all? */
 bool mnt_may(const struct task *t);
 /* Is @m in somebody else's tree? What is in none is nobody's. */
 bool mnt_is_foreign(const struct task *t, const struct mount *m);
+/* Is @m in anybody's tree, and whose (NULL: the first's)? */
+bool mnt_has(const struct mount *m);
+struct user_ns *mnt_owner(const struct mount *m);
 /* A copy of @t's tree; @fs, which is nobody else's, moves into it. */
 struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, int *ret_err);
 void mnt_gone(struct mnt_ns *n);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/str.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/mnt.h"
@@ -89,8 +91,20 @@ void ns_unref(struct ns *n)
 	free(n);
 }
 
-void *ns_create(
-	struct kernel *k, enum ns_kind kind, size_t size, struct user_ns *owner, int *ret_err)
+/* /proc/sys/user; whoever made them, all of a kind are counted. */
+static bool may_have_more(const struct kernel *k, enum ns_kind kind)
+{
+	char path[64];
+	uint64_t n = 0;
+
+	for (const struct ns *o = k->namespaces; o; o = o->next)
+		n += o->kind == kind;
+	if (str_fmt(path, sizeof(path), "sys/user/max_%s_namespaces", kinds[kind].name) < 0)
+		return false;
+	return n < knob_value(k, path);
+}
+
+void *ns_make(struct kernel *k, enum ns_kind kind, size_t size, struct user_ns *owner, int *ret_err)
 {
 	struct ns *n, **last = &k->namespaces;
 
@@ -111,6 +125,15 @@ void *ns_create(
 	*last = n;
 	k->namespace_count++;
 	return n;
+}
+
+void *ns_create(
+	struct kernel *k, enum ns_kind kind, size_t size, struct user_ns *owner, int *ret_err)
+{
+	if (may_have_more(k, kind))
+		return ns_make(k, kind, size, owner, ret_err);
+	*ret_err = -ENOSPC;
+	return NULL;
 }
 
 struct ns *ns_of(const struct task *t, enum ns_kind kind)

@@ -54,6 +54,9 @@ void ns_unref(struct ns *n);
  */
 void *ns_create(
 	struct kernel *k, enum ns_kind kind, size_t size, struct user_ns *owner, int *ret_err);
+/* The same for one that there was already: /proc/sys/user has no say. */
+void *ns_make(
+	struct kernel *k, enum ns_kind kind, size_t size, struct user_ns *owner, int *ret_err);
 struct ns *ns_find(struct kernel *k, enum ns_kind kind, uint32_t number); /* borrowed, or NULL */
 uint32_t ns_number(enum ns_kind kind, const struct ns *n);
 const char *ns_name(enum ns_kind kind); /* "uts" */

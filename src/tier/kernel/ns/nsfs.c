@@ -13,10 +13,18 @@
 
 #include "base/str.h"
 #include "tier/kernel/kernel.h"
+#include "tier/kernel/ns/mnt.h"
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/ops.h"
+
+/* Newer than the headers of some hosts. */
+#define NS_GET_MNTNS_ID_ _IOR(NSIO, 0x5, uint64_t)
+#define NS_GET_PID_FROM_PIDNS_ _IOR(NSIO, 0x6, int)
+#define NS_GET_TGID_FROM_PIDNS_ _IOR(NSIO, 0x7, int)
+#define NS_GET_PID_IN_PIDNS_ _IOR(NSIO, 0x8, int)
+#define NS_GET_TGID_IN_PIDNS_ _IOR(NSIO, 0x9, int)
 
 enum { NSFS_MAGIC_ = 0x6e736673, NAME_CAP = 32 };
 
@@ -231,6 +239,22 @@ static long open_parent(struct task *t, const struct node *n)
 	return open_related(t, NS_PID, p ? &p->ns : NULL);
 }
 
+/* What a number of one of the two namespaces, the caller's and @n, is in the other. */
+static long number_in(struct task *t, struct ns *n, unsigned cmd, int32_t nr)
+{
+	bool out = cmd == NS_GET_PID_FROM_PIDNS_ || cmd == NS_GET_TGID_FROM_PIDNS_;
+	bool tgid = cmd == NS_GET_TGID_FROM_PIDNS_ || cmd == NS_GET_TGID_IN_PIDNS_;
+	struct pid_ns *own = pid_ns_of(t), *other = (struct pid_ns *)n;
+	struct task *it = nr > 0 ? task_in(t->k, out ? other : own, nr) : NULL;
+	int32_t shown;
+
+	if (!it || it->state == TASK_DEAD)
+		return -ESRCH;
+	it = tgid ? proc_leader(it->proc) : it;
+	shown = pid_shown(out ? own : other, it->tid, it->nums);
+	return shown ? shown : -ESRCH;
+}
+
 static long ns_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 {
 	const struct node *n = node(f->inode);
@@ -248,6 +272,15 @@ static long ns_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t arg)
 		if (n->kind != NS_USER)
 			return -EINVAL;
 		return guest_write_u32(t, GVA(arg), uid_out(t, n->ns ? user_ns_of(n->ns)->uid : 0));
+	case NS_GET_MNTNS_ID_:
+		if (n->kind != NS_MNT)
+			return -EINVAL;
+		return guest_write_u64(t, GVA(arg), mnt_id(n->ns));
+	case NS_GET_PID_FROM_PIDNS_:
+	case NS_GET_TGID_FROM_PIDNS_:
+	case NS_GET_PID_IN_PIDNS_:
+	case NS_GET_TGID_IN_PIDNS_:
+		return n->kind == NS_PID ? number_in(t, n->ns, cmd, (int32_t)arg) : -EINVAL;
 	default:
 		return -ENOTTY;
 	}

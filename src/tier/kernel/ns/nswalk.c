@@ -109,7 +109,7 @@ static void ns_walk(struct kernel *k, struct ns *n, struct walk *w)
 	walk_u32(w, "number", &number);
 	ns_ref_walk(w, "owner", NS_USER, &owner);
 	if (w->mode == WALK_LOAD && !w->err) {
-		n = ns_create(k, kind, size_of(kind), owner ? user_ns_of(owner) : NULL, &err);
+		n = ns_make(k, kind, size_of(kind), owner ? user_ns_of(owner) : NULL, &err);
 		if (n)
 			walk_keep(w, n, drop_ns);
 		else

@@ -164,9 +164,9 @@ static int opt_put(struct sock *s, const struct opt_row *r, int value)
 	return 0;
 }
 
-static uint32_t buf_size(int v, uint32_t min)
+static uint32_t buf_size(int v, uint32_t min, uint32_t max)
 {
-	uint32_t n = v < 0 || v > SOCK_BUF_DEFAULT ? SOCK_BUF_DEFAULT : (uint32_t)v;
+	uint32_t n = v < 0 || (uint32_t)v > max ? max : (uint32_t)v;
 
 	n *= 2; /* Linux counts its own overhead so, and programs expect to read twice the value */
 	return n < min ? min : n;
@@ -209,6 +209,8 @@ static long set_linger(struct sock *s, struct task *t, gva_t val, int32_t len)
 /* SOL_SOCKET with an int that acts: 1 when it was one of these. */
 static long set_acting(struct sock *s, struct task *t, int name, int v)
 {
+	uint32_t most = SOCK_BUF_DEFAULT;
+
 	switch (name) {
 	case SO_REUSEADDR:
 		s->reuseaddr = v != 0;
@@ -231,13 +233,14 @@ static long set_acting(struct sock *s, struct task *t, int name, int v)
 		if (!net_may(t, CAP_NET_ADMIN))
 			return -EPERM;
 		v = v < 0 ? 0 : v;
+		most = SOCK_BUF_FORCED;
 		__attribute__((fallthrough));
 	case SO_SNDBUF:
 	case SO_RCVBUF:
 		if (name == SO_SNDBUF || name == SO_SNDBUFFORCE)
-			s->sndbuf = buf_size(v, SOCK_BUF_MIN);
+			s->sndbuf = buf_size(v, SOCK_BUF_MIN, most);
 		else
-			s->rcvbuf = buf_size(v, SOCK_BUF_RCV_MIN);
+			s->rcvbuf = buf_size(v, SOCK_BUF_RCV_MIN, most);
 		return 1;
 	case SO_MARK:
 		return net_may(t, CAP_NET_ADMIN) ? 1 : -EPERM;
@@ -408,27 +411,10 @@ static int get_acting(struct sock *s, int name, int32_t *ret)
 
 static long get_tcp_info(struct sock *s, struct task *t, gva_t val, gva_t lenp, uint32_t room)
 {
-	enum {
-		ESTABLISHED = 1,
-		SYN_SENT = 2,
-		CLOSE = 7,
-		CLOSE_WAIT = 8,
-		LISTEN = 10,
-		FIN_WAIT2 = 5
-	};
 	struct tcp_info i;
 
 	memset(&i, 0, sizeof(i));
-	if (s->listening)
-		i.tcpi_state = LISTEN;
-	else if (s->conn == SOCK_CONNECTING)
-		i.tcpi_state = SYN_SENT;
-	else if (s->conn != SOCK_CONNECTED || s->shut == SHUT_BOTH_BITS)
-		i.tcpi_state = CLOSE;
-	else if (s->shut & SHUT_RCV_BIT)
-		i.tcpi_state = CLOSE_WAIT;
-	else
-		i.tcpi_state = s->shut & SHUT_SEND_BIT ? FIN_WAIT2 : ESTABLISHED;
+	i.tcpi_state = (uint8_t)sock_tcp_state(s);
 	i.tcpi_snd_mss = i.tcpi_rcv_mss = i.tcpi_advmss = 65483;
 	i.tcpi_pmtu = 65535;
 	i.tcpi_snd_cwnd = 10;

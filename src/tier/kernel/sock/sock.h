@@ -24,6 +24,7 @@
  * A sock lives by references: its file, its peer, an accept queue, an skb's owner. All under the
  * kernel lock.
  */
+struct buf;
 struct kernel;
 struct task;
 struct file;
@@ -204,6 +205,11 @@ void sock_unref(struct sock *s);
 /* An open file for @s: takes the reference on success only. */
 struct file *sock_file(struct sock *s, unsigned flags);
 struct sock *sock_of(const struct file *f); /* NULL: not a socket */
+/* sock/show.c: what /proc/net says to @reader; and TCP's state as Linux numbers them. */
+void socks_show_inet(const struct task *reader, int family, int type, struct buf *out);
+void socks_show_unix(const struct task *reader, struct buf *out);
+void socks_show_counts(const struct task *reader, struct buf *out);
+unsigned sock_tcp_state(const struct sock *s);
 /* A netlink socket (0, -ENOTSOCK or -EINVAL) gets @len bytes from the kernel (mq_notify). */
 int netlink_is(const struct file *f);
 void netlink_tell(struct file *f, const void *data, size_t len);

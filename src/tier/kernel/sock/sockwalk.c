@@ -299,7 +299,7 @@ static void rx_walk(struct sock *s, struct walk *w)
 	for (; n > 0 && !w->err; n--) {
 		uint32_t len = b ? b->len : 0, files = b ? b->scm.count : 0;
 
-		walk_list(w, "len", &len, SOCK_BUF_MAX * 2);
+		walk_list(w, "len", &len, SOCK_BUF_FORCED * 2);
 		walk_list(w, "files", &files, s->family == AF_UNIX ? SCM_FDS_MAX : 0);
 		if (w->mode == WALK_LOAD) {
 			if (!w->err)

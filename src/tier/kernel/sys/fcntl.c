@@ -62,6 +62,9 @@ static long set_flags(struct task *t, struct file *f, int fd, unsigned flags)
 
 	if ((flags & O_NOATIME) && !(f->flags & O_NOATIME) && !inode_owner(t, f->inode))
 		return -EPERM;
+	if ((flags & O_DIRECT) && !S_ISREG(f->inode->mode) && !S_ISBLK(f->inode->mode) &&
+		!S_ISFIFO(f->inode->mode))
+		return -EINVAL;
 	f->flags = (f->flags & ~(unsigned)SETTABLE) | (flags & SETTABLE);
 	if (f->ops->set_flags)
 		f->ops->set_flags(f, f->flags);

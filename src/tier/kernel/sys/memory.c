@@ -307,6 +307,19 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 	return 0;
 }
 
+/* Only what is to throw pages away arrives: that is not done to locked ones. */
+SYSCALL3(msync, uint64_t, addr, uint64_t, len, unsigned, flags)
+{
+	const unsigned both = MS_SYNC | MS_ASYNC;
+	uint64_t end;
+
+	if (!(flags & ~(both | MS_INVALIDATE)) && (flags & both) != both && addr % PAGE == 0 &&
+		!ckd_add(&end, addr, len) && mm_locked(task->mm, addr, end))
+		return -EBUSY;
+	task->call.go_native = true;
+	return 0;
+}
+
 SYSCALL2(mlock, uint64_t, addr, uint64_t, len)
 {
 	return lock_range(task, addr, len, true);

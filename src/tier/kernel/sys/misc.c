@@ -17,6 +17,7 @@
 #include <sys/times.h>
 
 #include "base/str.h"
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/fs/proc.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ns/ns.h"
@@ -131,7 +132,8 @@ static long set_limit(struct task *t, struct proc *p, unsigned what, const struc
 		return -EINVAL;
 	if (n->rlim_max > old->rlim_max && !task_capable(t, CAP_SYS_RESOURCE))
 		return -EPERM;
-	if (what == RLIMIT_NOFILE && n->rlim_max > GUEST_FDS_MAX)
+	if (what == RLIMIT_NOFILE &&
+		(n->rlim_max > GUEST_FDS_MAX || n->rlim_max > knob_value(t->k, "sys/fs/nr_open")))
 		return -EPERM;
 	*old = *n;
 	if (what == RLIMIT_AS || what == RLIMIT_DATA)

@@ -146,7 +146,10 @@ static long set_kind(struct path at, unsigned long flags)
 
 	if (kind & (kind - 1))
 		return -EINVAL;
-	return at.dentry == at.mnt->root ? 0 : -EINVAL;
+	if (at.dentry != at.mnt->root)
+		return -EINVAL;
+	mount_set_kind(at.mnt, kind, flags & MS_REC);
+	return 0;
 }
 
 static long mount_there(struct task *t, gva_t utarget, unsigned long flags, struct words *w)

@@ -407,7 +407,14 @@ static long move(struct path from, struct path to)
 		return -ENOTDIR;
 	if (mount_is_below(to.mnt, from.mnt))
 		return -ELOOP;
-	return guest_attach(from.mnt, to);
+	return guest_graft(from.mnt, to);
+}
+
+static long set_group(struct path from, struct path to)
+{
+	if (from.dentry != from.mnt->root || to.dentry != to.mnt->root)
+		return -EINVAL;
+	return mount_join(from.mnt, to.mnt);
 }
 
 SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path, unsigned, flags)
@@ -417,10 +424,9 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 
 	if (!mnt_may(task) || landlock_mount(task) < 0)
 		return -EPERM;
-	if (flags & ~(unsigned)MOVE_KNOWN)
+	if ((flags & ~(unsigned)MOVE_KNOWN) ||
+		(flags & (MOVE_SET_GROUP | MOVE_BENEATH)) == (MOVE_SET_GROUP | MOVE_BENEATH))
 		return -EINVAL;
-	if (flags & MOVE_SET_GROUP)
-		return -EINVAL; /* there are no groups */
 	r = path_at(task, from_fd, from_path,
 		(flags & FROM_FOLLOW ? 0 : AT_SYMLINK_NOFOLLOW) |
 			(flags & FROM_EMPTY ? AT_EMPTY_PATH : 0),
@@ -434,6 +440,8 @@ SYSCALL5(move_mount, int, from_fd, gva_t, from_path, int, to_fd, gva_t, to_path,
 	if (r == 0) {
 		if (mnt_is_foreign(task, from.mnt) || mnt_is_foreign(task, to.mnt))
 			r = -EINVAL;
+		else if (flags & MOVE_SET_GROUP)
+			r = set_group(from, to);
 		else
 			r = flags & MOVE_BENEATH ? guest_move_beneath(from, to) : move(from, to);
 		path_unref(to);
@@ -483,6 +491,8 @@ static long set_tree(struct mount *top, const struct mount_attr_guest *a, bool a
 				m->flags = was;
 		}
 	}
+	if (a->propagation)
+		mount_set_kind(top, (unsigned long)a->propagation, all);
 	return 0;
 }
 

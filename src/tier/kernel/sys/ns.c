@@ -7,6 +7,7 @@
  */
 #include <sched.h>
 
+#include "tier/kernel/fs/knobs.h"
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/ns/ns.h"
 #include "tier/kernel/sys/sys.h"
@@ -14,12 +15,25 @@
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/vfs/vfs.h"
 
+/* Is a number in use that a table of its own would not have? Tables grow by whole words. */
+static bool is_crowded(const struct task *t)
+{
+	uint64_t most = knob_value(t->k, "sys/fs/nr_open");
+
+	for (uint64_t fd = (most + 63) / 64 * 64; fd < t->files->cap; fd++)
+		if (t->files->slots[fd].file)
+			return true;
+	return false;
+}
+
 static long unshare_tables(struct task *t, uint64_t flags)
 {
 	struct files *files = NULL;
 	struct fs_ctx *fs = NULL;
 
 	if ((flags & CLONE_FILES) && t->files->refs > 1) {
+		if (is_crowded(t))
+			return -EMFILE;
 		files = files_copy(t->files);
 		if (!files)
 			return -ENOMEM;

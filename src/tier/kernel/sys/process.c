@@ -291,7 +291,7 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 			return r;
 		if (r == 0 && !(flags & AT_EMPTY_PATH))
 			return -ENOENT;
-		x = exec_create(k, path);
+		x = exec_create(k);
 		if (!x)
 			return -ENOMEM;
 		t->call.own = x;
@@ -390,8 +390,8 @@ static bool child_news(struct proc *p, const struct wait_req *q, struct news *n,
 	for (struct proc *c = p->children; c; c = c->sibling) {
 		bool ours = c->tasks->trace && c->tasks->trace->tracer == p;
 
-		if (!wanted(q, c))
-			continue;
+		if (!wanted(q, c) || (c->state == PROC_ZOMBIE && !(q->options & WEXITED)))
+			continue; /* who is dead has no other news */
 		*ret_any = true;
 		*n = (struct news){ .id = c->pid, .uid = c->tasks->cred->uid, .child = c };
 		if (c->state == PROC_ZOMBIE && (q->options & WEXITED) &&

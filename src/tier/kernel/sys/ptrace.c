@@ -4,7 +4,7 @@
  *
  * Owns:  nothing: task/trace.c has the stops, sys/regset.c the registers.
  * Rules: a request is about a tracee that is stopped; -ESRCH for all others. What Linux does and we
- *        cannot (debug registers, segments, filters) is -EIO.
+ *        cannot (segments, filters) is -EIO.
  */
 #include <elf.h>
 #include <errno.h>
@@ -60,17 +60,6 @@ static long peek_user(struct task *task, struct task *it, uint64_t at, uint64_t 
 	return r < 0 ? r : guest_write(task, GVA(to), &v, sizeof(v));
 }
 
-/* The processor's are not ours to set: an address is kept, to switch it on is refused. */
-static long poke_debug(struct trace *tr, unsigned i, uint64_t v)
-{
-	enum { CONTROL = 7, ADDRESSES = 4 };
-
-	if (i < ADDRESSES ? v >= GUEST_ADDR_END : i == CONTROL && v)
-		return -EINVAL;
-	tr->debug[i] = v;
-	return 0;
-}
-
 static long poke_user(struct task *it, uint64_t at, uint64_t v)
 {
 	uint64_t regs[UREG_COUNT];
@@ -79,7 +68,7 @@ static long poke_user(struct task *it, uint64_t at, uint64_t v)
 	if (at % 8 || at >= USER_END)
 		return -EIO;
 	if (at >= USER_DEBUG && at < USER_DEBUG_END)
-		return poke_debug(it->trace, (unsigned)(at - USER_DEBUG) / 8, v);
+		return debug_poke(it->trace, (unsigned)(at - USER_DEBUG) / 8, v);
 	if (at >= USER_REGS_END)
 		return -EIO;
 	r = regs_get(it, regs);

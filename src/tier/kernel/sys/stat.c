@@ -7,6 +7,7 @@
  */
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <linux/stat.h> /* statx; S_IF* too */
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -187,6 +188,16 @@ struct guest_statfs {
 	int64_t namelen, frsize, flags, spare[4];
 };
 
+/* Of what has no file system with a name. */
+static int64_t unnamed_type(const struct inode *i)
+{
+	uint32_t kind = i->mode & S_IFMT;
+
+	return kind == S_IFIFO    ? PIPEFS_MAGIC
+	       : kind == S_IFSOCK ? SOCKFS_MAGIC
+				  : ANON_INODE_FS_MAGIC;
+}
+
 static long put_statfs(struct task *t, struct path p, gva_t dst)
 {
 	struct guest_statfs s = { 0 };
@@ -195,7 +206,7 @@ static long put_statfs(struct task *t, struct path p, gva_t dst)
 
 	if (r < 0)
 		return r;
-	s.type = (int64_t)k.type;
+	s.type = k.type ? (int64_t)k.type : unnamed_type(p.dentry->inode);
 	s.bsize = s.frsize = (int64_t)k.bsize;
 	s.blocks = k.blocks;
 	s.bfree = k.bfree;

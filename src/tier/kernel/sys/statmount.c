@@ -20,10 +20,10 @@
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/limits.h"
+#include "tier/kernel/vfs/propagate.h"
 #include "tier/kernel/vfs/vfs.h"
 
 #define LIST_ROOT UINT64_MAX
-#define MOUNT_NS_ID 1ULL
 enum { REQ_SIZE_0 = 24, REQ_SIZE_MAX = 4096, LIST_REVERSE = 1, LIST_MAX = 1000000 };
 enum {
 	SM_SB_BASIC = 1,
@@ -86,9 +86,7 @@ static long read_request(struct task *t, gva_t ureq, struct request *ret)
 
 static uint64_t own_ns(const struct task *t)
 {
-	const struct ns *n = ns_of(t, NS_MNT);
-
-	return n ? n->number : MOUNT_NS_ID;
+	return mnt_id(ns_of(t, NS_MNT));
 }
 
 /* Is it this one's namespace that is asked about? Others cannot be. */
@@ -97,18 +95,6 @@ static long check_ns(struct task *t, const struct request *q)
 	if (q->ns_fd)
 		return fd_get(t, (int)q->ns_fd) ? -EINVAL : -EBADF;
 	return q->ns_id && q->ns_id != own_ns(t) ? -ENOENT : 0;
-}
-
-/* Does the way up from @m's root lead to @root? */
-static bool reachable(const struct mount *m, struct path root)
-{
-	const struct dentry *d = m->root;
-
-	while (m != root.mnt && m->parent) {
-		d = m->point;
-		m = m->parent;
-	}
-	return m == root.mnt && dentry_is_below(d, root.dentry);
 }
 
 /* One that is in the tree. */
@@ -130,7 +116,7 @@ static long find_seen(struct task *t, uint64_t id, struct mount **ret)
 
 	if (!m)
 		return -ENOENT;
-	if (!reachable(m, t->fs->root) && !mnt_may(t))
+	if (!mount_is_under(m, t->fs->root) && !mnt_may(t))
 		return -EPERM;
 	*ret = m;
 	return 0;
@@ -149,7 +135,7 @@ static unsigned collect(struct task *t, struct path top, uint64_t but, uint64_t 
 	unsigned n = 0;
 
 	for (struct mount *m = t->k->vfs->mounts; m && n < GUEST_MOUNTS_MAX; m = m->next)
-		if (mount_unique(m) != but && reachable(m, top))
+		if (mount_unique(m) != but && mount_is_under(m, top))
 			ids[n++] = mount_unique(m);
 	qsort(ids, n, sizeof(ids[0]), by_number);
 	return n;
@@ -232,7 +218,12 @@ static void put_mount(const struct mount *m, struct guest_statmount *s)
 	s->id_old = m->id;
 	s->parent_id_old = up->id;
 	s->attr = attr_words(m->flags);
-	s->propagation = MS_PRIVATE;
+	s->propagation = (m->group ? MS_SHARED : 0) | (m->master ? MS_SLAVE : 0) |
+			 (m->unbindable ? MS_UNBINDABLE : 0);
+	if (!s->propagation)
+		s->propagation = MS_PRIVATE;
+	s->peer_group = m->group;
+	s->master = m->master;
 	s->mask |= SM_MNT_BASIC;
 }
 
@@ -244,7 +235,7 @@ static ssize_t text_of(struct task *t, const struct mount *m, unsigned what, cha
 	case SM_MNT_ROOT:
 		return mount_root_show(m, out, cap);
 	case SM_MNT_POINT:
-		if (!reachable(m, t->fs->root))
+		if (!mount_is_under(m, t->fs->root))
 			return 0;
 		return path_show(at, t->fs->root, out, cap);
 	case SM_FS_TYPE:
@@ -299,8 +290,10 @@ static long put_all(struct task *t, const struct mount *m, uint64_t mask, gva_t 
 		put_sb(m, &s);
 	if (mask & SM_MNT_BASIC)
 		put_mount(m, &s);
-	if (mask & SM_PROPAGATE_FROM)
+	if (mask & SM_PROPAGATE_FROM) {
+		s.propagate_from = mount_hears_from(m, t->fs->root);
 		s.mask |= SM_PROPAGATE_FROM;
+	}
 	if (mask & SM_NS_ID) {
 		s.ns_id = own_ns(t);
 		s.mask |= SM_NS_ID;

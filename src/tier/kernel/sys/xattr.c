@@ -11,6 +11,7 @@
 #include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 #include "tier/kernel/sys/path.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/notify.h"
 #include "tier/kernel/vfs/ops.h"
 
 enum { VALUE_MAX = XATTR_SIZE_MAX, LIST_MAX = XATTR_LIST_MAX };
@@ -91,6 +93,8 @@ static long set_one(
 		r = i->ops->setxattr ? i->ops->setxattr(i, name, value, size, (int)flags)
 				     : -EOPNOTSUPP;
 	free(value);
+	if (r == 0)
+		notify_dentry(t->k, p.dentry, IN_ATTRIB);
 	return r;
 }
 
@@ -178,9 +182,11 @@ static long remove_one(struct task *t, struct path p, gva_t uname)
 
 	if (r == 0)
 		r = allowed(t, p, name, W_OK);
-	if (r < 0)
-		return r;
-	return i->ops->removexattr ? i->ops->removexattr(i, name) : -EOPNOTSUPP;
+	if (r == 0)
+		r = i->ops->removexattr ? i->ops->removexattr(i, name) : -EOPNOTSUPP;
+	if (r == 0)
+		notify_dentry(t->k, p.dentry, IN_ATTRIB);
+	return r;
 }
 
 static long by_fd(struct task *t, int fd, struct path *ret)

@@ -52,7 +52,7 @@ bool task_is_open_to(const struct task *reader, const struct task *t)
 	return t->proc != t->k->init || reader->proc == t->proc;
 }
 
-bool task_may_trace(const struct task *reader, const struct task *t)
+static bool may_read(const struct task *reader, uint32_t uid, uint32_t gid, const struct task *t)
 {
 	const struct cred *a = reader->cred, *b = t->cred;
 
@@ -66,8 +66,18 @@ bool task_may_trace(const struct task *reader, const struct task *t)
 		return true;
 	if (a->user != b->user)
 		return false; /* it has rights in its namespace that the reader has not */
-	return a->uid == b->euid && a->uid == b->suid && a->uid == b->uid && a->gid == b->egid &&
-	       a->gid == b->sgid && a->gid == b->gid && t->mm && t->mm->dumpable;
+	return uid == b->euid && uid == b->suid && uid == b->uid && gid == b->egid &&
+	       gid == b->sgid && gid == b->gid && (!t->mm || t->mm->dumpable);
+}
+
+bool task_may_trace(const struct task *reader, const struct task *t)
+{
+	return may_read(reader, reader->cred->uid, reader->cred->gid, t);
+}
+
+bool task_may_look(const struct task *reader, const struct task *t)
+{
+	return may_read(reader, reader->cred->fsuid, reader->cred->fsgid, t);
 }
 
 struct cred *cred_ref(struct cred *c)

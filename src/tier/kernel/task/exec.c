@@ -118,14 +118,17 @@ static int take_script(struct exec *x, char *line, const char *path, char *next,
 	return 0;
 }
 
-static void set_comm(struct exec *x, const char *path)
+int exec_name(struct exec *x, const char *path, const char *file)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *slash = strrchr(file, '/');
+	const char *name = slash ? slash + 1 : file;
 	size_t n = strnlen(name, sizeof(x->comm) - 1);
 
 	memset(x->comm, 0, sizeof(x->comm));
 	memcpy(x->comm, name, n);
+	free(x->path);
+	x->path = strdup(path);
+	return x->path ? 0 : -ENOMEM;
 }
 
 struct image {
@@ -170,18 +173,13 @@ void exec_desk_done(struct kernel *k)
 	k->desk = NULL;
 }
 
-struct exec *exec_create(struct kernel *k, const char *path)
+struct exec *exec_create(struct kernel *k)
 {
 	struct exec *x = calloc(1, sizeof(*x));
 
 	if (!x)
 		return NULL;
 	x->k = k;
-	x->path = strdup(path);
-	if (!x->path) {
-		free(x);
-		return NULL;
-	}
 	if (k->desk && k->desk->spare.bytes) {
 		x->envp = k->desk->spare;
 		k->desk->spare = (struct words){ 0 };
@@ -308,22 +306,6 @@ static int open_interp(struct task *t, struct exec *x, struct exec_desk *d)
 	return 0;
 }
 
-/* The file by its descriptor: that is what it is called. */
-static int name_by_fd(struct exec *x, int dirfd, char *now, size_t cap)
-{
-	char *name;
-	int r = str_fmt(now, cap, "/dev/fd/%d", dirfd);
-
-	if (r < 0)
-		return r;
-	name = strdup(now);
-	if (!name)
-		return -ENOMEM;
-	free(x->path);
-	x->path = name;
-	return 0;
-}
-
 /* What both are made of; each is read once. */
 static int look_at_images(struct task *t, struct exec *x, struct exec_desk *d)
 {
@@ -352,10 +334,11 @@ int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 
 	if (r < 0)
 		return r;
-	set_comm(x, path);
 	d->looked = NULL;
 	if (!path[0])
-		r = name_by_fd(x, dirfd, now, sizeof(now));
+		r = str_fmt(now, sizeof(now), "/dev/fd/%d", dirfd);
+	if (r == 0)
+		r = exec_name(x, now, path);
 	for (unsigned i = 0;; i++) {
 		if (i)
 			r = vfs_open_exec(t, AT_FDCWD, now, 0, &x->file);

@@ -29,7 +29,10 @@ struct exec {
 	char comm[16];
 	struct words argv, envp;
 };
-struct exec *exec_create(struct kernel *k, const char *path); /* NULL: no memory */
+struct exec *exec_create(struct kernel *k); /* NULL: no memory */
+/* What it is called: to the program, and in lists of tasks (the last part of @file). 0 or -ENOMEM.
+ */
+int exec_name(struct exec *x, const char *path, const char *file);
 
 /* The strings of two lists of pointers, each with a NULL at its end; no list is an empty one. */
 int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x);

@@ -18,6 +18,8 @@ struct task *proc_first(struct kernel *k, struct mm *mm);
 struct task *task_clone(struct task *t, uint64_t flags, int *ret_err);
 /* robust.c: the locks that a task holds are nobody's; before its memory goes. */
 void robust_release(struct task *t);
+/* sys/futex.c: who waits for a lock that @t holds looks again; it ends, or its memory goes. */
+void pi_owner_gone(struct task *t);
 /* sys/sched.c: policy, priorities and processors of a new task. */
 void sched_inherit(struct task *child, const struct task *from);
 /* Undo of task_clone() before the task ever ran. */

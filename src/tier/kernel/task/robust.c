@@ -37,7 +37,8 @@ static void wake_everyone(struct kernel *k)
 				k->engine->kick(t);
 }
 
-void robust_release(struct task *t)
+/* The list's locks; have any waiters? */
+static bool release_list(struct task *t)
 {
 	uint64_t list = t->host && t->mm ? host_robust_list(t) : 0, at;
 	struct {
@@ -48,7 +49,7 @@ void robust_release(struct task *t)
 	bool any = false;
 
 	if (!list || guest_read(t, &head, GVA(list), sizeof(head)) < 0)
-		return;
+		return false;
 	at = head.next & ~1ULL;
 	for (unsigned n = 0; n < LOCKS_MAX && at != list; n++) {
 		uint64_t next;
@@ -68,6 +69,12 @@ void robust_release(struct task *t)
 		guest_read_u32(t, GVA(at), &word);
 		any |= give_up(t, at) || !word;
 	}
-	if (any)
+	return any;
+}
+
+void robust_release(struct task *t)
+{
+	if (release_list(t))
 		wake_everyone(t->k);
+	pi_owner_gone(t);
 }

@@ -59,8 +59,10 @@ bool task_in_group(const struct task *t, uint32_t gid);
 /* May @reader look into @t at all? Pid 1 is the agent, which speaks for the sandbox: nobody's but
  * its own. */
 bool task_is_open_to(const struct task *reader, const struct task *t);
-/* ptrace's rule for reading another's memory, files and lists. */
+/* ptrace's rule for reading another's memory, files and lists, and the same with the ids for files,
+ * as /proc asks. */
 bool task_may_trace(const struct task *reader, const struct task *t);
+bool task_may_look(const struct task *reader, const struct task *t);
 struct cred *cred_ref(struct cred *c);
 void cred_unref(struct cred *c);
 /* A copy with one reference, to be changed and put in place of t->cred; NULL: no memory. */
@@ -199,7 +201,8 @@ struct task {
 	int32_t pdeath_signal;
 	struct task_keys keys;
 	struct trace *trace; /* task/trace.h; NULL: nobody traces it */
-	bool exec_step;      /* it enters a new image with a step, which its tracer does not see */
+	bool exec_step; /* the step that comes is nobody's: into a new image, or one that was left
+			 */
 
 	int64_t past_cpu_ns;    /* of the host thread that a walk has taken it from */
 	struct host_task *host; /* NULL for a fake */

@@ -114,10 +114,12 @@ void trace_go(struct task *t, bool handler)
 		return;
 	if (frame_get(t, &r)) {
 		r.eflags &= ~TRAP_FLAG;
-		if (tr->how == PTRACE_SINGLESTEP && !handler)
+		/* A handler begins without it; what it returns to has it. */
+		if ((tr->how == PTRACE_SINGLESTEP && !handler) || debug_is_on(tr))
 			r.eflags |= TRAP_FLAG;
 		frame_put(t, &r);
 	}
+	debug_look(tr);
 	tr->after_call = false;
 	if (!tr->restart)
 		return;
@@ -151,6 +153,8 @@ void trace_detach(struct task *t, int sig)
 	if (stopped && is_before_call(tr) && tr->orig >= 0)
 		rewind_call(t, tr->orig);
 	tr->how = PTRACE_CONT;
+	t->exec_step |= !stopped && debug_is_on(tr);
+	debug_off(tr);
 	if (stopped)
 		trace_go(t, false);
 	unlink_trace(tr);
@@ -346,6 +350,8 @@ void trace_cloned(struct task *t, struct task *child, uint64_t flags)
 			 : child->proc->exit_signal != SIGCHLD ? PTRACE_EVENT_CLONE
 							       : PTRACE_EVENT_FORK;
 
+	if (tr && (tr->how == PTRACE_SINGLESTEP || debug_is_on(tr)))
+		child->exec_step = true; /* its registers are a copy, the step is not its own */
 	if (!tr || (flags & CLONE_UNTRACED))
 		return;
 	tr->vfork = flags & CLONE_VFORK;
@@ -382,6 +388,7 @@ void trace_execed(struct task *t, int32_t old_tid)
 		return;
 	tr->tid = t->tid;
 	tr->restart = 0;
+	debug_off(tr);
 	tr->orig = SYS_execve;
 	if (tr->options & PTRACE_O_TRACEEXEC) {
 		tr->event = PTRACE_EVENT_EXEC;

@@ -40,7 +40,8 @@ struct trace {
 	int32_t code; /* signal, with the event above it; a dead one's: wait(2)'s status */
 	union gsiginfo info;
 	uint64_t frame, fs, gs; /* where its registers are */
-	uint64_t debug[8];      /* addresses of breakpoints that are not switched on */
+	uint64_t debug[8];      /* debug.c: the registers; what was where it watches */
+	uint64_t watched[4];
 
 	/* how it goes on */
 	int64_t how; /* PTRACE_CONT, SYSCALL or SINGLESTEP */
@@ -76,6 +77,13 @@ void trace_go(struct task *t, bool handler);
 /* For deliver.c, in SHIM_STOP: is it stopped? Else what it was resumed with, in *ret_sig. */
 bool trace_stops(struct task *t, int *ret_sig, union gsiginfo *ret);
 void trace_signal(struct task *t, int sig, const union gsiginfo *info);
+
+/* debug.c: breakpoints in registers. debug_look() before it goes on, debug_hit() after a step. */
+long debug_poke(struct trace *tr, unsigned i, uint64_t v); /* register @i of 8; -EINVAL, -EIO */
+bool debug_is_on(const struct trace *tr);
+void debug_look(struct trace *tr);
+bool debug_hit(struct trace *tr, uint64_t ip);
+void debug_off(struct trace *tr);
 
 /* What happens to tasks. */
 void trace_cloned(struct task *t, struct task *child, uint64_t flags);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <string.h>
+#include <linux/ptrace.h>
 
 #include "base/ckd.h"
 #include "tier/kernel/sys/sys.h"
@@ -57,6 +58,15 @@ static void frame_failed(struct task *t, uint64_t sig, gsigset_t mask)
 	signal_force(t, SIGSEGV, &info);
 }
 
+/* A step of one that has breakpoints in registers: is it at one? */
+static bool debug_step(struct task *t)
+{
+	uint64_t ip;
+
+	return guest_read_u64(t, GVA(t->host->slot + offsetof(struct slot, fault.rip)), &ip) == 0 &&
+	       debug_hit(t->trace, ip);
+}
+
 static long shim_fault(struct task *t, const uint64_t *a)
 {
 	union gsiginfo info;
@@ -83,6 +93,12 @@ static long shim_fault(struct task *t, const uint64_t *a)
 	if (sig == SIGTRAP && t->exec_step) { /* the step into a new image: nobody's signal */
 		t->exec_step = false;
 		return SHIM_STEP_OFF;
+	}
+	if (sig == SIGTRAP && info.code == TRAP_TRACE && t->trace && debug_is_on(t->trace)) {
+		if (debug_step(t))
+			info.code = TRAP_HWBKPT;
+		else if (t->trace->how != PTRACE_SINGLESTEP)
+			return 0;
 	}
 	info.signo = (int32_t)sig;
 	signal_force(t, (int)sig, &info);

@@ -30,6 +30,8 @@ enum act {
 	ACT_CLONE,
 	ACT_PRCTL,
 	ACT_ARCH,
+	ACT_FUTEX,
+	ACT_MSYNC,
 	ACT_SIGRETURN
 };
 
@@ -46,7 +48,7 @@ static const struct {
 	{ SYS_pread64, ACT_SHIM },
 	{ SYS_sched_yield, ACT_ALLOW },
 	{ SYS_mremap, ACT_ALLOW },
-	{ SYS_msync, ACT_ALLOW },
+	{ SYS_msync, ACT_MSYNC },
 	{ SYS_mincore, ACT_ALLOW },
 	{ SYS_madvise, ACT_ALLOW },
 	{ SYS_clone, ACT_CLONE },
@@ -54,7 +56,7 @@ static const struct {
 	{ SYS_sigaltstack, ACT_SHIM },
 	{ SYS_prctl, ACT_PRCTL },
 	{ SYS_arch_prctl, ACT_ARCH },
-	{ SYS_futex, ACT_ALLOW },
+	{ SYS_futex, ACT_FUTEX },
 	{ SYS_restart_syscall, ACT_ALLOW }, /* what a stop turns a timed wait into */
 	{ SYS_exit_group, ACT_SHIM },
 	{ SYS_set_robust_list, ACT_ALLOW },
@@ -73,6 +75,8 @@ enum to {
 	TO_MMAP,
 	TO_SHIM,
 	TO_ARCH,
+	TO_FUTEX,
+	TO_MSYNC,
 	TO_SIGRETURN,
 	TO_NOTIFY,
 	TO_ALLOW,
@@ -88,6 +92,8 @@ static const enum to act_to[] = { [ACT_NOTIFY] = TO_NOTIFY,
 	[ACT_CLONE] = TO_CLONE,
 	[ACT_PRCTL] = TO_PRCTL,
 	[ACT_ARCH] = TO_ARCH,
+	[ACT_FUTEX] = TO_FUTEX,
+	[ACT_MSYNC] = TO_MSYNC,
 	[ACT_SIGRETURN] = TO_SIGRETURN };
 
 /* A range of numbers, up to the next one's first. */
@@ -162,6 +168,18 @@ static void put_checks(struct build *b)
 	load(b, arg(0, false));
 	when(b, BPF_JGE, 0x1001, TO_NEXT, TO_NOTIFY);
 	when(b, BPF_JGE, 0x1005, TO_NOTIFY, TO_ALLOW);
+	/* Words are compared by the host, thread numbers are not its own (6-8, 11-13). */
+	begin(b, TO_FUTEX);
+	load(b, arg(1, false));
+	put(b, BPF_ALU | BPF_AND | BPF_K, 0, 0, 127);
+	when(b, BPF_JGE, 6, TO_NEXT, TO_ALLOW);
+	when(b, BPF_JGE, 14, TO_ALLOW, TO_NEXT);
+	when(b, BPF_JGE, 9, TO_NEXT, TO_NOTIFY);
+	when(b, BPF_JGE, 11, TO_NOTIFY, TO_ALLOW);
+	/* MS_INVALIDATE: what is locked is not the host's to know */
+	begin(b, TO_MSYNC);
+	load(b, arg(2, false));
+	when(b, BPF_JSET, 2, TO_NOTIFY, TO_ALLOW);
 	begin(b, TO_SIGRETURN);
 	load(b, ip(true));
 	when(b, BPF_JEQ, 0, TO_NEXT, TO_NOTIFY);

@@ -44,6 +44,9 @@ static uint32_t run(const struct sock_filter *f, unsigned len, const struct secc
 				return BAD_PROGRAM;
 			memcpy(&acc, (const char *)d + f[pc].k, 4);
 			continue;
+		case BPF_ALU | BPF_AND | BPF_K:
+			acc &= f[pc].k;
+			continue;
 		case BPF_RET | BPF_K:
 			return f[pc].k;
 		case BPF_JMP | BPF_JEQ | BPF_K:
@@ -189,6 +192,20 @@ static void arguments_of_a_guest(void **state)
 		{ SYS_prctl, SHIM_BASE, { 35, 13 }, NO },
 		{ SYS_prctl, SHIM_BASE, { 4, 14 }, NO },
 		{ SYS_prctl, SHIM_BASE, { 22, 14 }, NO },
+		{ SYS_msync, 0x401000, { 0, 1, 4 }, YES },
+		{ SYS_msync, 0x401000, { 0, 1, 6 }, NO },
+		{ SYS_futex, 0x401000, { 0, 0 | 128 }, YES },
+		{ SYS_futex, 0x401000, { 0, 5 }, YES },
+		{ SYS_futex, 0x401000, { 0, 6 }, NO },
+		{ SYS_futex, 0x401000, { 0, 6 | 128 }, NO },
+		{ SYS_futex, 0x401000, { 0, 7 | 128 }, NO },
+		{ SYS_futex, 0x401000, { 0, 8 }, NO },
+		{ SYS_futex, 0x401000, { 0, 9 | 128 | 256 }, YES },
+		{ SYS_futex, 0x401000, { 0, 10 | 128 }, YES },
+		{ SYS_futex, 0x401000, { 0, 11 | 256 }, NO },
+		{ SYS_futex, 0x401000, { 0, 12 }, NO },
+		{ SYS_futex, SHIM_BASE, { 0, 13 | 128 }, NO },
+		{ SYS_futex, 0x401000, { 0, 14 }, YES },
 		{ SYS_arch_prctl, 0x401000, { 0x1000 }, NO },
 		{ SYS_arch_prctl, 0x401000, { 0x1001 }, YES },
 		{ SYS_arch_prctl, 0x401000, { 0x1002 }, YES },

@@ -313,6 +313,13 @@ struct file *hostfile_create(struct kernel *k, int fd, unsigned flags)
 	return f;
 }
 
+struct file *hostfile_passed(struct kernel *k, int fd)
+{
+	int mode = fcntl(fd, F_GETFL);
+
+	return hostfile_create(k, fd, mode < 0 ? O_RDWR : (unsigned)(mode & O_ACCMODE));
+}
+
 /* The channel */
 
 /*
@@ -385,14 +392,13 @@ static void take_passed(struct kernel *k, const int *fds, unsigned count, struct
 {
 	scm->files = calloc(count ? count : 1, sizeof(*scm->files));
 	for (unsigned i = 0; i < count; i++) {
-		int mode = fcntl(fds[i], F_GETFL);
 		struct file *f;
 
 		if (!scm->files) {
 			close(fds[i]);
 			continue;
 		}
-		f = hostfile_create(k, fds[i], mode < 0 ? O_RDWR : (unsigned)(mode & O_ACCMODE));
+		f = hostfile_passed(k, fds[i]);
 		if (f)
 			scm->files[scm->count++] = f;
 	}

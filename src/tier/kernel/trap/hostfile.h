@@ -11,6 +11,8 @@ struct file;
  */
 struct file *hostfile_create(
 	struct kernel *k, int fd, unsigned flags); /* takes @fd; NULL: no memory */
+/* The same of one that came over the channel: opened as it is. */
+struct file *hostfile_passed(struct kernel *k, int fd);
 /* The channel: a connected stream socket that brings descriptors along. Takes @fd. */
 struct file *channel_create(struct kernel *k, int fd);
 

@@ -174,24 +174,28 @@ static long give_up_controlling(struct tty *t, struct task *task)
 
 static long flush(struct tty *t, struct task *task, uint64_t arg, bool master)
 {
+	bool in = arg == TCIFLUSH || arg == TCIOFLUSH, out = arg == TCOFLUSH || arg == TCIOFLUSH;
+	uint8_t news = t->packet_news;
 	int r = change_allowed(t, task, master);
 
 	if (r < 0)
 		return r;
-	switch (arg) {
-	case TCIFLUSH:
-		ldisc_flush_input(t);
-		return 0;
-	case TCOFLUSH:
-		ldisc_flush_output(t);
-		return 0;
-	case TCIOFLUSH:
-		ldisc_flush_input(t);
-		ldisc_flush_output(t);
-		return 0;
-	default:
+	if (!in && !out)
 		return -EINVAL;
+	if (master) {
+		/* Its input is the slave's output, and what it does itself is no news. */
+		if (in)
+			ldisc_flush_master(t);
+		if (out)
+			ldisc_flush_input(t);
+		t->packet_news = news;
+		return 0;
 	}
+	if (in)
+		ldisc_flush_input(t);
+	if (out)
+		ldisc_flush_output(t);
+	return 0;
 }
 
 static long flow(struct tty *t, struct task *task, uint64_t arg, bool master)
@@ -317,7 +321,7 @@ long tty_ioctl(struct file *f, struct task *task, unsigned cmd, uint64_t arg)
 	case TIOCSCTTY:
 		return set_controlling(t, task, f, arg);
 	case TIOCNOTTY:
-		return give_up_controlling(t, task);
+		return master ? -ENOTTY : give_up_controlling(t, task);
 	case TCFLSH:
 		return flush(t, task, arg, master);
 	case TCXONC:

@@ -224,27 +224,34 @@ static void rub_out(struct tty *t, uint32_t cols)
 	}
 }
 
-/* Takes the last character off the line, and off the screen. */
-static void erase_one(struct tty *t, bool show)
+static bool goes_on(const struct tty *t, uint8_t c)
 {
-	uint32_t end = t->head, before, after;
-	uint8_t c;
+	return IFLAG(t, IUTF8) && (c & 0xc0) == 0x80;
+}
 
-	do {
-		t->head--;
-		c = at(t, t->head);
-	} while (IFLAG(t, IUTF8) && (c & 0xc0) == 0x80 && t->head != t->canon);
+/* Takes the last character off the line, and off the screen; false: there is no whole one. */
+static bool erase_one(struct tty *t, bool show)
+{
+	uint32_t end = t->head, start = end, before, after;
+	uint8_t c = 0;
+
+	while (start != t->canon && (start == end || goes_on(t, c)))
+		c = at(t, --start);
+	if (start == end || goes_on(t, c))
+		return false;
+	t->head = start;
 	if (!show)
-		return;
+		return true;
 	if (c == '\t') {
 		after = width_to(t, end);
 		before = width_to(t, t->head);
 		for (; after > before; after--)
 			put(t, '\b');
 		t->column = before;
-		return;
+		return true;
 	}
 	rub_out(t, is_control(t, c) ? 2 : iscntrl(c) ? 0 : 1);
+	return true;
 }
 
 static void erase_word(struct tty *t, bool show)
@@ -258,7 +265,8 @@ static void erase_word(struct tty *t, bool show)
 			word = true;
 		else if (word)
 			break;
-		erase_one(t, show);
+		if (!erase_one(t, show))
+			break;
 	}
 }
 
@@ -275,8 +283,8 @@ static void erase(struct tty *t, uint8_t c)
 	} else if (c == CC(t, VWERASE)) {
 		erase_word(t, show);
 	} else if (show && LFLAG(t, ECHOK) && LFLAG(t, ECHOKE)) {
-		while (t->head != t->canon)
-			erase_one(t, true);
+		while (erase_one(t, true))
+			;
 	} else {
 		t->head = t->canon;
 		if (LFLAG(t, ECHO)) {
@@ -294,10 +302,15 @@ static uint32_t used(const struct tty *t)
 	return t->head - t->tail;
 }
 
-bool ldisc_room(const struct tty *t)
+static bool ring_room(const struct tty *t)
 {
 	/* A line that grew too long is cut, not waited for: nobody could end it otherwise. */
 	return used(t) < TTY_INPUT_MAX - 1 || (LFLAG(t, ICANON) && t->canon == t->tail);
+}
+
+bool ldisc_room(const struct tty *t)
+{
+	return t->ahead_len < TTY_AHEAD_MAX;
 }
 
 static void store(struct tty *t, uint8_t c, uint8_t flag)
@@ -345,13 +358,26 @@ void ldisc_stop(struct tty *t, bool stop)
 	}
 }
 
-void ldisc_flush_input(struct tty *t)
+/* What was typed ahead is not there yet, and stays. */
+static void drop_input(struct tty *t)
 {
 	t->head = t->canon = t->tail = 0;
 	t->lnext = false;
 	if (t->packet)
 		t->packet_news |= TIOCPKT_FLUSHREAD_;
 	wait_wake(&t->master_wait, POLLOUT | POLLWRNORM);
+}
+
+void ldisc_flush_input(struct tty *t)
+{
+	t->ahead_len = 0;
+	drop_input(t);
+}
+
+void ldisc_flush_master(struct tty *t)
+{
+	t->out_len = t->echo_from = 0;
+	wait_wake(&t->slave_wait, POLLOUT | POLLWRNORM);
 }
 
 /* What the slave has written is with the master already: there is nothing in between to drop. */
@@ -375,7 +401,7 @@ static int signal_of(const struct tty *t, uint8_t c)
 static void input_signal(struct tty *t, uint8_t c, int sig)
 {
 	if (!LFLAG(t, NOFLSH)) {
-		ldisc_flush_input(t);
+		drop_input(t);
 		/* Echo of the same write has not left yet. */
 		if (t->out_len > t->echo_from)
 			t->out_len = t->echo_from;
@@ -495,12 +521,12 @@ static void input_char(struct tty *t, uint8_t c)
 	input_plain(t, c);
 }
 
-size_t ldisc_input(struct tty *t, const uint8_t *p, size_t n)
+static size_t input_now(struct tty *t, const uint8_t *p, size_t n)
 {
 	size_t done = 0;
 
 	t->echo_from = t->out_len;
-	while (done < n && ldisc_room(t))
+	while (done < n && ring_room(t))
 		input_char(t, p[done++]);
 	if (done == 0)
 		return 0;
@@ -509,6 +535,43 @@ size_t ldisc_input(struct tty *t, const uint8_t *p, size_t n)
 	if (t->out_len)
 		wait_wake(&t->master_wait, POLLIN | POLLRDNORM);
 	return done;
+}
+
+size_t ahead_add(struct tty *t, const uint8_t *p, size_t n)
+{
+	uint8_t *more;
+
+	if (n > TTY_AHEAD_MAX - t->ahead_len)
+		n = TTY_AHEAD_MAX - t->ahead_len;
+	more = n ? realloc(t->ahead, t->ahead_len + n) : NULL;
+	if (!more)
+		return 0;
+	memcpy(more + t->ahead_len, p, n);
+	t->ahead = more;
+	t->ahead_len += (uint32_t)n;
+	return n;
+}
+
+/* There may be room now for what was typed ahead. */
+static void catch_up(struct tty *t)
+{
+	bool was_full = !ldisc_room(t);
+	size_t n;
+
+	if (!t->ahead_len)
+		return;
+	n = input_now(t, t->ahead, t->ahead_len);
+	t->ahead_len -= (uint32_t)n;
+	memmove(t->ahead, t->ahead + n, t->ahead_len);
+	if (was_full && ldisc_room(t))
+		wait_wake(&t->master_wait, POLLOUT | POLLWRNORM);
+}
+
+size_t ldisc_input(struct tty *t, const uint8_t *p, size_t n)
+{
+	size_t done = t->ahead_len ? 0 : input_now(t, p, n);
+
+	return done + ahead_add(t, p + done, n - done);
 }
 
 uint32_t ldisc_available(const struct tty *t)
@@ -530,7 +593,6 @@ bool ldisc_readable(const struct tty *t, unsigned min)
 size_t ldisc_read(struct tty *t, uint8_t *p, size_t n, bool *ret_eof)
 {
 	uint32_t end = LFLAG(t, ICANON) ? t->canon : t->head;
-	bool was_full = !ldisc_room(t);
 	size_t done = 0;
 
 	*ret_eof = false;
@@ -550,8 +612,7 @@ size_t ldisc_read(struct tty *t, uint8_t *p, size_t n, bool *ret_eof)
 		if ((flag & IN_LINE_END) && LFLAG(t, ICANON))
 			break;
 	}
-	if (was_full && ldisc_room(t))
-		wait_wake(&t->master_wait, POLLOUT | POLLWRNORM);
+	catch_up(t);
 	return done;
 }
 

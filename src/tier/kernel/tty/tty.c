@@ -53,6 +53,7 @@ void tty_unref(struct tty *t)
 	t->k->tty->count--;
 	wait_flush(&t->slave_wait);
 	wait_flush(&t->master_wait);
+	free(t->ahead);
 	free(t->out);
 	free(t);
 }
@@ -180,7 +181,7 @@ void tty_hangup(struct tty *t)
 	if (t->hung_up)
 		return;
 	t->hung_up = true;
-	t->head = t->canon = t->tail = 0;
+	t->head = t->canon = t->tail = t->ahead_len = 0;
 	tty_ref(t);
 	if (s) {
 		tty_signal(t, SIGHUP);
@@ -201,8 +202,11 @@ void tty_leader_gone(struct proc *leader)
 {
 	struct session *s = leader->pgrp ? leader->pgrp->session : NULL;
 
-	if (s && s->id == leader->pid && s->tty)
-		tty_hangup(s->tty);
+	if (!s || s->id != leader->pid || !s->tty)
+		return;
+	/* The line stays up: others may have it open, and somebody may make it theirs. */
+	tty_signal(s->tty, SIGHUP);
+	tty_clear_session(s->tty);
 }
 
 void tty_disassociate(struct proc *p)

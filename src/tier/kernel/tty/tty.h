@@ -54,6 +54,9 @@ struct tty {
 	 */
 	uint32_t head, canon, tail; /* written to, complete lines up to, read from */
 	uint8_t in[TTY_INPUT_MAX], flag[TTY_INPUT_MAX];
+	/* Before it: what the master wrote while there was no room. */
+	uint8_t *ahead;
+	uint32_t ahead_len;
 	bool lnext, stopped;
 	uint32_t column, line_start; /* of the cursor; where the line being edited began */
 
@@ -109,13 +112,15 @@ bool ldisc_readable(const struct tty *t, unsigned min);
 uint32_t ldisc_available(const struct tty *t);
 /* Copies one read's worth; *ret_eof: it was an end of file. */
 size_t ldisc_read(struct tty *t, uint8_t *p, size_t n, bool *ret_eof);
-bool ldisc_room(const struct tty *t);
+bool ldisc_room(const struct tty *t); /* for more from the master */
 void ldisc_flush_input(struct tty *t);
 void ldisc_flush_output(struct tty *t);
+void ldisc_flush_master(struct tty *t); /* what it has not read */
 void ldisc_stop(struct tty *t, bool stop);
 /* The mode changed between lines and raw. */
 void ldisc_mode_changed(struct tty *t, const struct gtermios *old);
 bool out_add(struct tty *t, const uint8_t *p, size_t n);
+size_t ahead_add(struct tty *t, const uint8_t *p, size_t n); /* how many there was room for */
 size_t out_take(struct tty *t, uint8_t *p, size_t n);
 
 /* ttyio.c, ioctl.c */

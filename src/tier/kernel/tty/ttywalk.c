@@ -32,6 +32,18 @@ static void input_walk(struct tty *t, struct walk *w)
 		walk_fail(w, -EBADMSG);
 }
 
+static void ahead_walk(struct tty *t, struct walk *w)
+{
+	size_t len = t->ahead_len;
+	void *bytes = t->ahead;
+
+	walk_blob(w, "ahead", &bytes, &len, TTY_AHEAD_MAX);
+	if (w->mode == WALK_LOAD) {
+		t->ahead = bytes;
+		t->ahead_len = (uint32_t)len;
+	}
+}
+
 static void output_walk(struct tty *t, struct walk *w)
 {
 	size_t len = t->out_len;
@@ -82,6 +94,7 @@ static void fields_walk(struct tty *t, struct walk *w)
 	walk_u32(w, "column", &t->column);
 	walk_u32(w, "line_start", &t->line_start);
 	input_walk(t, w);
+	ahead_walk(t, w);
 	output_walk(t, w);
 	session_walk(t, w);
 }

@@ -91,6 +91,17 @@ void inode_apply(struct inode *i, const struct iattr *a)
 		i->ctime = a->ctime;
 }
 
+/* One of the two times alone looks like what would have changed it. */
+static void tell_change(struct kernel *k, struct dentry *d, unsigned valid)
+{
+	const unsigned both = ATTR_ATIME | ATTR_MTIME;
+
+	if ((valid & (ATTR_MODE | ATTR_UID | ATTR_GID)) || (valid & both) == both)
+		notify_dentry(k, d, IN_ATTRIB);
+	else if (valid & both)
+		notify_dentry(k, d, valid & ATTR_ATIME ? IN_ACCESS : IN_MODIFY);
+}
+
 static int set_attr(struct task *t, struct inode *i, struct dentry *d, struct iattr *a)
 {
 	int r = 0;
@@ -105,9 +116,8 @@ static int set_attr(struct task *t, struct inode *i, struct dentry *d, struct ia
 		r = i->ops->setattr(i, a);
 	else
 		inode_apply(i, a);
-	if (r == 0 && !(a->valid & ATTR_SIZE) &&
-		(a->valid & (ATTR_MODE | ATTR_UID | ATTR_GID | ATTR_ATIME | ATTR_MTIME)))
-		notify_dentry(t->k, d, IN_ATTRIB);
+	if (r == 0 && !(a->valid & ATTR_SIZE))
+		tell_change(t->k, d, a->valid);
 	return r;
 }
 
@@ -300,8 +310,9 @@ void file_mapped(struct file *f)
 	}
 }
 
-void file_accessed(struct file *f)
+void file_accessed(struct file *f, size_t n)
 {
-	notify_file(f, IN_ACCESS);
+	if (n)
+		notify_file(f, IN_ACCESS);
 	file_mapped(f);
 }

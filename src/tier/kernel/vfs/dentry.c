@@ -20,6 +20,7 @@
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/notify.h"
+#include "tier/kernel/vfs/propagate.h"
 
 static uint32_t hash_name(const struct dentry *parent, const char *name, size_t len)
 {
@@ -443,6 +444,7 @@ static void take_out(struct mount *m)
 	mounts_changed(m->sb->k->vfs);
 	m->parent = NULL;
 	m->point = NULL;
+	mount_leave(m);
 	mount_left(m, point);
 }
 
@@ -468,6 +470,7 @@ void mount_unref(struct mount *m)
 	v = m->sb->k->vfs;
 	m->refs = 1;
 	mount_detach(m); /* what was mounted in a tree that nobody has any more */
+	mount_leave(m);
 	if (m->marks)
 		fan_mount_gone(m);
 	for (at = &v->mounts; *at && *at != m; at = &(*at)->next)
@@ -533,6 +536,17 @@ bool mount_is_below(const struct mount *m, const struct mount *above)
 		if (m == above)
 			return true;
 	return false;
+}
+
+bool mount_is_under(const struct mount *m, struct path root)
+{
+	const struct dentry *d = m->root;
+
+	while (m != root.mnt && m->parent) {
+		d = m->point;
+		m = m->parent;
+	}
+	return m == root.mnt && dentry_is_below(d, root.dentry);
 }
 
 struct mount *mount_create(struct kernel *k, struct super *sb, const struct path *at,

@@ -116,6 +116,9 @@ struct mount {
 	char *source;           /* for /proc/mounts */
 	struct fan_mark *marks; /* io/fanotify.c */
 	struct mount *copy_of;  /* while a tree of mounts is copied */
+	uint32_t group, master; /* vfs/propagate.h: whom it tells, and of whom it hears; 0: none */
+	bool unbindable;        /* no copy of it is made */
+	bool told, new_group, leaving; /* while something spreads */
 };
 
 /* Its number that no other mount ever has; all are above MOUNT_ID_UNIQUE. */
@@ -190,6 +193,8 @@ void mount_detach(struct mount *m);                        /* and all that is mo
 /* It has left @point: both references of that place go. */
 void mount_left(struct mount *m, struct dentry *point);
 bool mount_is_below(const struct mount *m, const struct mount *above);
+/* Does the way up from @m's root lead to @root? */
+bool mount_is_under(const struct mount *m, struct path root);
 struct super *super_ref(struct super *sb);
 void super_lost_inode(struct super *sb);
 void guest_mounts_done(struct vfs_state *v);

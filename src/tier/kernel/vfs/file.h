@@ -100,7 +100,7 @@ void file_unref(struct file *f);
 
 static inline bool file_readable(const struct file *f)
 {
-	return (f->flags & 3) != 1 && !(f->flags & 010000000);
+	return ((f->flags & 3) == 0 || (f->flags & 3) == 2) && !(f->flags & 010000000);
 }
 static inline bool file_writable(const struct file *f)
 {

@@ -283,6 +283,24 @@ int guest_attach(struct mount *m, struct path at)
 	return 0;
 }
 
+int guest_graft(struct mount *m, struct path at)
+{
+	struct spread s;
+	int r;
+
+	if (at.mnt->group && mount_has_unbindable(m))
+		return -EINVAL;
+	r = spread_begin(&s, m, at);
+	if (r < 0)
+		return r;
+	r = guest_attach(m, at);
+	if (r < 0)
+		spread_drop(&s);
+	else
+		spread_end(&s);
+	return r;
+}
+
 int guest_mount(struct kernel *k, struct path at, const char *type, unsigned flags,
 	const char *source, const struct mount_options *o)
 {
@@ -296,17 +314,19 @@ int guest_mount(struct kernel *k, struct path at, const char *type, unsigned fla
 	super_unref(sb);
 	if (!m)
 		return -ENOSPC;
-	r = guest_attach(m, at);
+	r = guest_graft(m, at);
 	mount_unref(m);
 	return r;
 }
 
-static struct mount *copy_one(struct mount *from, struct dentry *root)
+static struct mount *copy_one(struct mount *from, struct dentry *root, enum copy_kind kind)
 {
 	struct mount *m = mount_new(from->sb->k, from->sb, root, from->flags, from->source);
 
-	if (m)
+	if (m) {
 		m->locked = from->locked;
+		mount_copy_kind(m, from, kind);
+	}
 	return m;
 }
 
@@ -321,14 +341,14 @@ static struct mount *copy_for(struct vfs_state *v, const struct mount *of)
 
 /* One whose parent has a copy and that has none itself, and that copy. A mount may stand on a newer
  * one: the list is not in their order. */
-static struct mount *next_to_copy(
-	const struct mount *from, const struct dentry *root, struct mount *to, struct mount **ret)
+static struct mount *next_to_copy(const struct mount *from, const struct dentry *root,
+	struct mount *to, bool bind, struct mount **ret)
 {
 	struct vfs_state *v = from->sb->k->vfs;
 
 	for (struct mount *c = v->mounts; c; c = c->next) {
 		if (!c->parent || c->copy_of || mount_is_below(c, to) || copy_for(v, c) ||
-			nsfs_is_mnt(c->root->inode))
+			nsfs_is_mnt(c->root->inode) || (bind && c->unbindable))
 			continue;
 		*ret = c->parent == from && dentry_is_below(c->point, root)
 			       ? to
@@ -339,13 +359,15 @@ static struct mount *next_to_copy(
 	return NULL;
 }
 
-/* The children of @from that are below @root, onto @to; and theirs. */
-static int copy_below(struct mount *from, struct dentry *root, struct mount *to)
+/* The children of @from that are below @root, onto @to; and theirs. @bind: what is unbindable stays
+ * behind. */
+static int copy_below(
+	struct mount *from, struct dentry *root, struct mount *to, bool bind, enum copy_kind kind)
 {
 	struct mount *parent, *made, *c;
 
-	while ((c = next_to_copy(from, root, to, &parent))) {
-		made = copy_one(c, c->root);
+	while ((c = next_to_copy(from, root, to, bind, &parent))) {
+		made = copy_one(c, c->root, kind);
 		if (!made)
 			return -ENOSPC;
 		made->fixed = c->fixed;
@@ -362,15 +384,15 @@ void guest_copied(struct vfs_state *v)
 		o->copy_of = NULL;
 }
 
-int guest_copy_tree(struct mount *root, struct mount **ret)
+int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret)
 {
-	struct mount *m = copy_one(root, root->root);
+	struct mount *m = copy_one(root, root->root, kind);
 	int r;
 
 	if (!m)
 		return -ENOSPC;
 	m->copy_of = root;
-	r = copy_below(root, root->root, m);
+	r = copy_below(root, root->root, m, false, kind);
 	if (r < 0) {
 		guest_copied(root->sb->k->vfs);
 		mount_unref(m);
@@ -386,13 +408,13 @@ int guest_clone(struct path from, bool all, struct mount **ret)
 	struct mount *m;
 	int r = 0;
 
-	if (from.mnt == v->anon || from.dentry->sb == v->memfds)
+	if (from.mnt == v->anon || from.dentry->sb == v->memfds || from.mnt->unbindable)
 		return -EINVAL;
-	m = copy_one(from.mnt, from.dentry);
+	m = copy_one(from.mnt, from.dentry, COPY_PEER);
 	if (!m)
 		return -ENOSPC;
 	if (all)
-		r = copy_below(from.mnt, from.dentry, m);
+		r = copy_below(from.mnt, from.dentry, m, true, COPY_PEER);
 	guest_copied(v);
 	if (r < 0) {
 		mount_unref(m);
@@ -422,7 +444,7 @@ int guest_bind(struct path from, struct path at, bool all)
 		return -EINVAL;
 	r = guest_clone(from, all, &m);
 	if (r == 0) {
-		r = guest_attach(m, at);
+		r = guest_graft(m, at);
 		mount_unref(m);
 	}
 	return r;
@@ -432,7 +454,7 @@ int guest_bind(struct path from, struct path at, bool all)
 static int mount_move(struct mount *m, struct path at)
 {
 	struct dentry *point = m->point;
-	int r = guest_attach(m, at);
+	int r = guest_graft(m, at);
 
 	if (r == 0 && point)
 		mount_left(m, point);
@@ -443,7 +465,7 @@ int guest_move(struct path from, struct path at)
 {
 	struct mount *m = from.mnt;
 
-	if (from.dentry != m->root || !m->parent || m->kept || m->fixed)
+	if (from.dentry != m->root || !m->parent || m->kept || m->fixed || m->parent->group)
 		return -EINVAL;
 	if (is_dir(from) != is_dir(at))
 		return -EINVAL;
@@ -459,11 +481,11 @@ int guest_move_beneath(struct path from, struct path at)
 	int r;
 
 	if (from.dentry != m->root || m->kept || m->fixed || at.dentry != top->root ||
-		!top->parent || top->kept)
+		!top->parent || top->kept || (m->parent && m->parent->group))
 		return -EINVAL;
 	if (is_dir(from) != is_dir(at) || mount_is_below(top, m))
 		return -EINVAL;
-	r = guest_attach(m, (struct path){ top->parent, point });
+	r = guest_graft(m, (struct path){ top->parent, point });
 	if (r < 0)
 		return r;
 	if (was)
@@ -532,7 +554,7 @@ int guest_umount(struct task *t, struct path at, unsigned flags)
 		return -EINVAL;
 	if (t->fs->root.mnt == m && t->fs->root.dentry == m->root)
 		return -EINVAL;
-	busy = m->refs > 2 || has_children(m);
+	busy = m->refs > 2 || has_children(m) || spread_busy(m);
 	if (flags & MNT_EXPIRE) {
 		if (busy)
 			return -EBUSY;
@@ -543,6 +565,5 @@ int guest_umount(struct task *t, struct path at, unsigned flags)
 	}
 	if (busy && !(flags & MNT_DETACH))
 		return -EBUSY;
-	mount_detach(m);
-	return 0;
+	return spread_detach(m);
 }

@@ -3,6 +3,7 @@
 #define WARD_TIER_KERNEL_VFS_GUESTMOUNT_H
 
 #include "tier/kernel/vfs/dentry.h"
+#include "tier/kernel/vfs/propagate.h"
 #include "tier/kernel/vfs/vfs.h"
 
 /* Mounts of a guest's own. 0 or a negative errno; who may is the caller's question. */
@@ -37,13 +38,15 @@ uint64_t guest_fs_limit(const struct super *sb);
 
 int guest_mount(struct kernel *k, struct path at, const char *type, unsigned flags,
 	const char *source, const struct mount_options *o);
-/* May @m be put at @at? */
+/* @m to @at, if it may be there. */
 int guest_attach(struct mount *m, struct path at);
+/* The same for one that has been nowhere, with copies wherever that is heard. */
+int guest_graft(struct mount *m, struct path at);
 /* A copy of the mount that @from is in, from @from down; @all: with the mounts below. Nowhere yet.
  */
 int guest_clone(struct path from, bool all, struct mount **ret);
 /* All mounts of a tree; each copy knows what it is one of until guest_copied(). */
-int guest_copy_tree(struct mount *root, struct mount **ret);
+int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret);
 void guest_copied(struct vfs_state *v);
 int guest_bind(struct path from, struct path at, bool all);
 int guest_move(struct path from, struct path at);

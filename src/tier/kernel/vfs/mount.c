@@ -3,7 +3,7 @@
  * tier/kernel/vfs/mount.c - the tree of one sandbox, from the descriptors that it was given.
  *
  * Owns:  struct vfs_state.
- * Rules: the mounts are made here and never change: a guest has no way to mount.
+ * Rules: what is mounted here stays (mount.kept); a guest's own mounts are guestmount.c's.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -240,6 +240,49 @@ static void test_texts(void **state)
 	assert_memory_equal(fake_ptr(g, out), "33\n", 3);
 }
 
+static bool in_mountinfo(const char *words)
+{
+	int64_t fd = CALL(open, P("/proc/self/mountinfo"), O_RDONLY), n;
+	char *p = fake_ptr(g, out);
+
+	n = CALL(read, (uint64_t)fd, out.v, 65535);
+	assert_true(n > 0);
+	p[n] = '\0';
+	assert_int_equal(CALL(close, (uint64_t)fd), 0);
+	return strstr(p, words) != NULL;
+}
+
+/* What has no room everywhere comes nowhere; peers hear of each other in a ring of binds too. */
+static void test_propagation(void **state)
+{
+	unsigned before;
+	int64_t r;
+
+	assert_int_equal(CALL(mkdir, P("/a"), 0755), 0);
+	assert_int_equal(CALL(mkdir, P("/b"), 0755), 0);
+	assert_int_equal(CALL(mount, P("t"), P2("/a"), P3("tmpfs"), 0, 0), 0);
+	assert_int_equal(CALL(mkdir, P("/a/x"), 0755), 0);
+	assert_int_equal(CALL(mount, 0, P("/a"), 0, MS_SHARED, 0), 0);
+	assert_true(in_mountinfo(" /a rw,relatime shared:1 - "));
+	/* Each doubles what is there. */
+	do {
+		before = g->k.vfs->mount_count;
+		r = CALL(mount, P("/a"), P2("/a/x"), 0, MS_BIND | MS_REC, 0);
+	} while (r == 0);
+	assert_int_equal(r, -ENOSPC);
+	assert_int_equal(g->k.vfs->mount_count, before);
+	assert_int_equal(CALL(mount, P("t"), P2("/b"), P3("tmpfs"), 0, 0), 0);
+	for (char at[] = "/b/0"; at[3] < '8'; at[3]++) {
+		assert_int_equal(CALL(mkdir, P(at), 0755), 0);
+		assert_int_equal(CALL(mount, P("t"), P2(at), P3("tmpfs"), 0, 0), 0);
+	}
+	assert_int_equal(CALL(mount, P("/b"), P2("/a/x"), 0, MS_MOVE, 0), -ENOSPC);
+	assert_int_equal(g->k.vfs->mount_count, before + 9);
+	assert_true(in_mountinfo(" /b rw,relatime - "));
+	assert_int_equal(CALL(umount2, P("/a"), MNT_DETACH), 0);
+	assert_true(g->k.vfs->mount_count < before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +290,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_beneath, begin, end),
 		cmocka_unit_test_setup_teardown(test_fsconfig, begin, end),
 		cmocka_unit_test_setup_teardown(test_pidfd_info, begin, end),
+		cmocka_unit_test_setup_teardown(test_propagation, begin, end),
 		cmocka_unit_test_setup_teardown(test_texts, begin, end),
 	};
 

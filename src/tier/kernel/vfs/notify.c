@@ -86,14 +86,16 @@ static void tell(struct kernel *k, struct dentry *d, struct path at, uint32_t ma
 {
 	struct inode *dir = d->parent ? d->parent->inode : NULL;
 	bool gone = d->flags & DENTRY_DELETED;
-	uint32_t said = mask & IN_ALL_EVENTS;
+	uint32_t said = with_kind(d->inode, mask & IN_ALL_EVENTS);
 
-	said = with_kind(d->inode, said);
+	/* What is done to the inode, and not through a name that is gone, is told to all. */
+	if (gone && at.dentry)
+		said |= NOTIFY_UNLINKED;
 	/* O_TMPFILE's never had a name to tell. */
 	if (gone && (d->inode->flags & INODE_LINKABLE))
 		dir = NULL;
 	if (dir)
-		tell_watches(k, dir, said | (gone ? (uint32_t)NOTIFY_UNLINKED : 0), 0, d->name);
+		tell_watches(k, dir, said, 0, d->name);
 	tell_watches(k, d->inode, said, 0, NULL);
 	if (k->fan)
 		fan_tell(k, &(struct notify){ .mask = with_kind(d->inode, mask),

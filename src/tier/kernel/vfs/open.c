@@ -147,6 +147,8 @@ static int open_path(struct task *t, struct path p, unsigned flags, enum how how
 	}
 	r = i->ops->open ? i->ops->open(i, f, t) : -ENXIO;
 	f->flags &= ~(unsigned)O_NOCTTY; /* only for the opening itself */
+	if (r == 0 && (flags & O_DIRECT) && !S_ISREG(i->mode) && !S_ISBLK(i->mode))
+		r = -EINVAL;
 	if (r == 0 && cut)
 		r = truncate_now(f, t);
 	if (r < 0) {

@@ -40,7 +40,8 @@ void inode_apply(struct inode *i, const struct iattr *attr);
 void inode_drop_setid(struct task *t, struct inode *i);
 /* A write happened: mtime, ctime, IN_MODIFY. */
 void file_modified(struct file *f);
-void file_accessed(struct file *f);
+/* @n bytes, or names, were read: its time, and IN_ACCESS unless there were none. */
+void file_accessed(struct file *f, size_t n);
 void file_mapped(struct file *f); /* its time as well, but who watches hears nothing */
 
 struct open_how_guest {

@@ -69,6 +69,12 @@ uint32_t mode_for(struct task *t, const struct inode *dir, uint32_t mode)
 	return mode & ~t->fs->umask;
 }
 
+/* Terminals come and go by themselves. */
+static bool names_are_ours(const struct task *t, struct path dir)
+{
+	return dir.dentry == t->k->vfs->pts;
+}
+
 int may_create(struct task *t, struct path dir)
 {
 	int r = mount_writable(dir);
@@ -77,7 +83,9 @@ int may_create(struct task *t, struct path dir)
 		return -ENOENT;
 	if (r == 0 && (dir.dentry->inode->flags & INODE_IMMUTABLE))
 		return -EPERM;
-	return r < 0 ? r : inode_permission(t, dir.dentry->inode, W_OK | X_OK);
+	if (r == 0)
+		r = inode_permission(t, dir.dentry->inode, W_OK | X_OK);
+	return r == 0 && names_are_ours(t, dir) ? -EPERM : r;
 }
 
 int may_delete(struct task *t, struct path dir, const struct dentry *d, bool want_dir)
@@ -86,7 +94,7 @@ int may_delete(struct task *t, struct path dir, const struct dentry *d, bool wan
 
 	if (r < 0)
 		return r;
-	if (sticky_forbids(t, dir.dentry->inode, d->inode) ||
+	if (names_are_ours(t, dir) || sticky_forbids(t, dir.dentry->inode, d->inode) ||
 		((dir.dentry->inode->flags | d->inode->flags) & (INODE_IMMUTABLE | INODE_APPEND)))
 		return -EPERM;
 	if (want_dir) {

@@ -136,6 +136,8 @@ static long get_info(struct file *f, struct task *t, gva_t uinfo, size_t size)
 
 	if (gva_null(uinfo))
 		return -EINVAL;
+	if (p && !proc_nr(t, p)) /* it is nobody where the caller is */
+		return -ESRCH;
 	if (guest_read_u64(t, uinfo, &asked.mask) < 0)
 		return -EFAULT;
 	if ((asked.mask & INFO_EXIT) && d->reaped) {

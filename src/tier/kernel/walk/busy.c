@@ -115,6 +115,8 @@ static void some_mounts(void)
 	/* Onto a newer one: the order of the list is not that of the tree. */
 	OK(mount, text("/tmp/a"), text("/tmp/b/under"), 0, MS_MOVE, 0);
 	OK(mkdir, text("/tmp/b/under/in"), 0755);
+	OK(mount, 0, text("/tmp/b"), 0, MS_SHARED, 0);
+	OK(mount, 0, text("/tmp/b/under"), 0, MS_UNBINDABLE, 0);
 	/* Nowhere but in a descriptor. */
 	at(CALL(open_tree, (uint64_t)AT_FDCWD, text("/tmp/b"), 1), FD_TREE);
 }

@@ -391,12 +391,20 @@ static struct mount *kept_of(struct kernel *k, const struct super *sb)
 	return NULL;
 }
 
+static void kind_walk(struct mount *m, struct walk *w)
+{
+	walk_u32(w, "group", &m->group);
+	walk_u32(w, "master", &m->master);
+	walk_bool(w, "unbindable", &m->unbindable);
+}
+
 static void kept_walk(struct mount *m, struct walk *w)
 {
 	uint32_t flags = m->flags;
 
 	walk_number(w, WALK_MOUNT, m);
 	walk_u32(w, "flags", &flags);
+	kind_walk(m, w);
 	if (w->mode == WALK_LOAD && !w->err)
 		m->flags = flags | (m->locked & 15);
 }
@@ -425,6 +433,9 @@ static void mount_load(struct kernel *k, struct mount *r, struct walk *w)
 	m->locked = r->locked | (of ? of->locked : 0);
 	m->expiring = r->expiring;
 	m->fixed = r->fixed;
+	m->group = r->group;
+	m->master = r->master;
+	m->unbindable = r->unbindable;
 	if (r->parent)
 		walk_fail(w, guest_attach(m, (struct path){ r->parent, r->point }));
 }
@@ -442,6 +453,7 @@ static void mount_walk(struct kernel *k, struct mount *m, struct walk *w)
 	walk_u32(w, "locked", &r.locked);
 	walk_bool(w, "expiring", &r.expiring);
 	walk_bool(w, "fixed", &r.fixed);
+	kind_walk(&r, w);
 	walk_str(w, "source", &r.source);
 	if (w->mode == WALK_LOAD) {
 		mount_load(k, &r, w);

@@ -32,7 +32,7 @@
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/survey.h"
 
-enum { STREAM_VERSION = 3 };
+enum { STREAM_VERSION = 4 };
 static const char stream_magic[8] = "WARDKRN";
 
 struct head {
