@@ -55,7 +55,7 @@ struct out {
 	int64_t val;
 	uint32_t flags;           /* SECCOMP_USER_NOTIF_FLAG_CONTINUE */
 	pid_t kick_pid, kick_tid; /* first a signal; 0: none */
-	pid_t stay;               /* a thread that shall take descriptors on our CPU; 0: any */
+	pid_t stay;               /* a thread that shall wake up on our CPU; 0: anywhere */
 	struct {
 		int src, at; /* src: ours, closed after */
 	} add[2];
@@ -150,6 +150,8 @@ void trap_first(struct trap *trap);
 void trap_unref(struct trap *trap);
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);
+/* Who is answered wakes up where the answer is given, if nothing speaks against it. */
+void out_stay(struct out *o, const struct task *t);
 /* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */
 bool order_write(struct task *t, const void *slot, size_t len);
 
