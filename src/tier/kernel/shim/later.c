@@ -221,17 +221,12 @@ long place_prepare(uint32_t kind)
 	return r;
 }
 
-void begin_again(struct ucontext *uc)
+void to_site(struct ucontext *uc)
 {
 	struct place_state *s = (struct place_state *)PLACE_STATE;
-	const struct place_site *site =
-		(const struct place_site *)(PLACE_SITES_AT + (s->site & 0xfe0));
+	const struct place_site *site = site_of(s);
 	uint64_t flags = (s->flags >> 8 & 0xd5) | (s->flags & 1) << 11;
 
-	if (s->read_at) {
-		*(uint64_t *)s->read_at = s->read_pos;
-		s->read_at = 0;
-	}
 	uc->m.rdi = s->rdi;
 	uc->m.rsi = s->rsi;
 	uc->m.rdx = s->rdx;
@@ -246,7 +241,20 @@ void begin_again(struct ucontext *uc)
 	uc->m.r14 = s->r14;
 	uc->m.r15 = s->r15;
 	uc->m.eflags = (uc->m.eflags & ~0x8d5UL) | flags;
-	uc->m.rax = site->nr;
-	uc->m.rip = site->ret - 2;
+	uc->m.rip = site->ret;
+	s->back = 0;
 	s->busy = 0;
+}
+
+void begin_again(struct ucontext *uc)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+
+	if (s->read_at) {
+		*(uint64_t *)s->read_at = s->read_pos;
+		s->read_at = 0;
+	}
+	to_site(uc);
+	uc->m.rip -= 2;
+	uc->m.rax = site_of(s)->nr;
 }

@@ -51,12 +51,8 @@ static void embryo_late(struct kernel *k, struct ktimer *timer)
 {
 	struct task *t = (struct task *)((char *)timer - offsetof(struct task, embryo_timer));
 
-	if (!t->embryo)
-		return;
-	if (t->proc->task_count == 1)
-		proc_exit(t->proc, SIGKILL);
-	else
-		task_exit(t, SIGKILL);
+	if (t->embryo)
+		embryo_end(t);
 }
 
 /* Will its children be in its own pid namespace? */
@@ -127,7 +123,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.token = n->token;
 	o.c.tid = task_nr(t, n);
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
-	o.c.log = place_has_log(t);
+	o.c.log = place_has_log(t) || t->mm->carry;
 	if (!order_write(t, &o, sizeof(o)))
 		return -EFAULT;
 	t->call.ordered = true;
@@ -163,6 +159,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
+	if (!(q->flags & CLONE_THREAD) && !host_has_room(engine_of(t->k)))
+		return -EAGAIN;
 	place_signals_sync(t);
 	place_signals_end(t);
 	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)

@@ -235,7 +235,7 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 	memset(c->u, 0, sizeof(c->u));
 	c->timed_out = c->blocked = c->settling = c->go_native = c->ordered = false;
 	c->fetched = false;
-	c->map_fd = 0;
+	c->map_fd = c->spare = 0;
 	c->unsteady = c->restless = c->fixed = false;
 	c->data_len = 0;
 	c->path[0] = '\0';

@@ -33,6 +33,7 @@
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
 #include "tier/kernel/trap/answers.h"
+#include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
 
@@ -167,6 +168,7 @@ void mm_unref(struct mm *mm)
 	aio_done(mm);
 	free(mm->policies);
 	place_free(mm->place);
+	carry_drop(mm);
 	free(mm);
 }
 
@@ -197,6 +199,8 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->aio = NULL;
 	mm->policies = NULL;
 	mm->place = place_copy(from->place);
+	mm->carry = NULL; /* that is one process's */
+	mm->carried = NULL;
 	/* Without its books nobody could tell which of its sites are in use. */
 	mm->place_off |= from->place && !mm->place;
 	mm->exe_path = from->exe_path ? strdup(from->exe_path) : NULL;
@@ -806,6 +810,14 @@ void task_abandon(struct task *t)
 		proc_reap(p);
 	else
 		task_gone(t);
+}
+
+void embryo_end(struct task *t)
+{
+	if (t->proc->task_count == 1)
+		proc_exit(t->proc, SIGKILL);
+	else
+		task_exit(t, SIGKILL);
 }
 
 void proc_exit(struct proc *p, int status)

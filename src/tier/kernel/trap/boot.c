@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 
+#include "host/host.h"
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
@@ -43,10 +43,11 @@ int engine_start(struct kernel *k, struct err *e)
 	r = zygote_start(en, e); /* before the first thread */
 	if (r < 0)
 		return r;
-	k->epoll = epoll_create1(EPOLL_CLOEXEC);
-	k->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (k->epoll < 0 || k->timer_fd < 0)
-		return err_set(e, errno, "making the loop's descriptors");
+	k->epoll = r = host_epoll();
+	if (r >= 0)
+		k->timer_fd = r = host_timerfd();
+	if (r < 0)
+		return err_set(e, -r, "making the loop's descriptors");
 	k->timer_watch = (struct watch){ .fd = k->timer_fd, .events = EPOLLIN, .fn = on_timer };
 	r = watch_add(k, &k->timer_watch);
 	if (r == 0)

@@ -10,6 +10,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/shim/shim.h"
+#include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/place.h"
 
 /*
@@ -35,6 +36,7 @@ struct host_proc {
 	pid_t pid;
 	struct host_proc *next; /* ready blanks */
 	uint64_t blank_notif;
+	struct place_carry *carry; /* a blank's, for its image; NULL: none */
 };
 
 struct host_task {
@@ -81,7 +83,8 @@ struct engine {
 	struct host_task *hash[HOST_HASH];
 	struct out out[OUT_MAX];
 	unsigned out_count;
-	uint64_t vdso; /* AT_SYSINFO_EHDR, the same in every guest */
+	struct carried carried; /* what goes with the call that is being made */
+	uint64_t vdso;          /* AT_SYSINFO_EHDR, the same in every guest */
 	uint64_t hwcap, hwcap2, minsigstksz, clktck;
 	uint64_t cpus[GUEST_CPU_WORDS]; /* those that ward was given */
 	bool stays;                     /* there are several, and they are known */
@@ -115,6 +118,8 @@ void blank_ask(struct engine *e);
 /* One was taken; a process forks, so that one will be wanted. */
 void blank_taken(struct engine *e);
 void blank_wanted(struct task *t);
+/* Not among the ready ones any more, if it was. */
+void blank_lost(struct engine *e, struct host_proc *hp);
 void zygote_tell(struct engine *e, unsigned count); /* without the lock */
 int zygote_start(struct engine *e, struct err *err);
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events);
@@ -124,6 +129,8 @@ struct host_task *host_find(struct engine *e, pid_t tid);
 struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot);
 void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
+/* Is there a descriptor left for one more? */
+bool host_has_room(const struct engine *e);
 /* Takes @hp, which has no task any more: nobody waits for its end. The signal is sent when the lock
  * is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
@@ -139,6 +146,9 @@ void host_set_limit(struct proc *p, int what, uint64_t stack);
 /* set_robust_list's address of a live task; 0: none. */
 uint64_t host_robust_list(struct task *t);
 extern const struct mm_ops host_mm_ops;
+/* Several pieces at once: how many bytes, or -1. */
+ssize_t host_write_parts(
+	struct mm *mm, const struct iovec *to, const struct iovec *from, unsigned n);
 /* One for a new thread in the memory of @t, which is in a call. */
 int shim_slot_alloc(struct task *t, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);

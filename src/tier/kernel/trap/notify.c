@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/ns/pid.h"
+#include "tier/kernel/shim/blob.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/deliver.h"
@@ -364,27 +365,37 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	return true;
 }
 
+/* The host thread behind a new task; NULL: no memory or descriptor is left for it. */
+static struct host_task *settle(
+	struct engine *e, struct trap *trap, const struct seccomp_notif *n, struct task *t)
+{
+	struct host_proc *hp = t->proc->host;
+
+	if (!hp) { /* the first thread of a new process */
+		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
+		if (!hp)
+			return NULL;
+		hp->proc = t->proc;
+		t->proc->host = hp;
+	}
+	return host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
+}
+
 /* A new task has come up: its token says which. */
 static bool hello(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
 {
 	struct task *t = task_find(e->k, (int32_t)n->data.args[0]);
-	struct host_proc *hp;
 	struct host_task *ht;
 
 	/* Only who was told the token is the child: it stands in the parent's memory alone. */
 	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || t->token != n->data.args[0])
 		return false;
-	hp = t->proc->host;
-	if (!hp) { /* the first thread of a new process */
-		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
-		if (!hp)
-			return false;
-		hp->proc = t->proc;
-		t->proc->host = hp;
+	ht = settle(e, trap, n, t);
+	if (!ht) {
+		refuse(e, trap, n->id);
+		embryo_end(t);
+		return true;
 	}
-	ht = host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
-	if (!ht)
-		return false;
 	ht->task = t;
 	ht->trap = trap;
 	ht->notif = n->id;
@@ -392,7 +403,7 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	t->host = ht;
 	t->embryo = false;
 	if (t->mm->host_pid == 0)
-		t->mm->host_pid = hp->pid;
+		t->mm->host_pid = ht->hp->pid;
 	ktimer_clear(e->k, &t->embryo_timer);
 	if (t->child_settid)
 		guest_write_u32(t, GVA(t->child_settid), (uint32_t)task_nr(t, t));
@@ -406,7 +417,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 {
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct task *t = ht ? ht->task : NULL;
-	uint64_t args[6];
+	uint64_t args[6], ip = n->data.instruction_pointer;
 
 	later_run(e->k, t ? t->mm : NULL);
 	/* Also from a thread that is in the books: its number may have come round. */
@@ -425,12 +436,17 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
-	t->call.ip = n->data.instruction_pointer;
+	if (ip == ((const struct shim_head *)shim_blob)->carried_ip)
+		ip = carry_begin(&e->carried, t);
+	t->call.ip = ip ? ip : n->data.instruction_pointer;
 	place_call(t, n->data.nr, n->data.args[0]);
 	if (call_begin(t, n->data.nr, args)) {
-		place_seen(t, n->data.instruction_pointer);
+		place_seen(t, t->call.ip);
 		finish(t);
+	} else {
+		carry_flush(&e->carried); /* what it waits for may come by another way */
 	}
+	carry_end(&e->carried);
 }
 
 /* One whose maker is killed in between is not there any more: that is an error, no wait. */

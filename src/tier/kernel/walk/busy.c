@@ -242,6 +242,9 @@ static void some_inet_sockets(void)
 	must(CALL(write, FD_TCP_CLIENT, mem.v, 7) == 7);
 	at(CALL(socket, AF_INET, SOCK_DGRAM, 0), FD_UDP);
 	OK(bind, FD_UDP, addr, sizeof(in));
+	memcpy(fake_ptr(g, mem), &(struct ip_mreqn){ { htonl(0xe0000055) }, { 0 }, 1 },
+		sizeof(struct ip_mreqn));
+	OK(setsockopt, FD_UDP, IPPROTO_IP, IP_ADD_MEMBERSHIP, mem.v, sizeof(struct ip_mreqn));
 	must(CALL(sendto, FD_UDP, mem.v, 3, 0, addr, sizeof(in)) == 3);
 	/* Held back, and urgent. */
 	must(CALL(sendto, FD_UDP, mem.v, 3, MSG_MORE, addr, sizeof(in)) == 3);
