@@ -25,6 +25,8 @@ struct trap {
 	struct kernel *k;
 	int fd;
 	unsigned refs; /* host processes, and the thread */
+	pid_t pid;     /* whose it was first */
+	struct trap *next;
 };
 
 struct host_proc {
@@ -70,11 +72,13 @@ struct out {
 struct engine {
 	struct kernel *k;
 	int zygote; /* socket */
+	pid_t zygote_pid;
 	struct watch zygote_watch;
 	struct host_proc *blanks;
 	unsigned blank_count, blank_asked;
-	unsigned ask;        /* of these, not told to the zygote yet */
-	struct worker *idle; /* threads that have nothing to read */
+	unsigned ask;          /* of these, not told to the zygote yet */
+	struct trap *starting; /* listeners that get a thread when the lock is given back */
+	struct worker *idle;   /* threads that have nothing to read */
 	unsigned idle_count;
 	bool forks; /* the guest makes processes: blanks are replaced at once */
 	struct ktimer refill;
@@ -104,6 +108,11 @@ static inline struct engine *engine_of(struct kernel *k)
 int engine_look(struct kernel *k, struct err *e);
 /* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
 int engine_start(struct kernel *k, struct err *e);
+/* blank.c: the zygote enters these too, and goes on to the first blanks. */
+struct cgroup;
+int engine_go(struct kernel *k, const struct cgroup *cg, struct err *e);
+/* It has made a network that is nobody's, and this thread enters it. */
+int engine_join(struct kernel *k, struct err *e);
 void engine_loop(struct kernel *k) __attribute__((noreturn));
 /* Pid 1 of the guest is gone: so are we, and with us everybody in this pid namespace. Whichever
  * thread sees it does not wait for the loop's. */
@@ -144,7 +153,8 @@ int shim_slot_alloc(struct task *t, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
-int trap_start(struct trap *trap, struct err *e);
+/* Gives it a thread: one that is idle, or a new one, after the replies of this section. */
+void trap_start(struct trap *trap);
 /* What has arrived before there is a thread to read it; in a section. */
 void trap_first(struct trap *trap);
 void trap_unref(struct trap *trap);

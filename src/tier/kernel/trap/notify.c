@@ -135,10 +135,13 @@ struct out *engine_out(struct engine *e)
 	return o;
 }
 
+static void start_threads(struct kernel *k, struct trap *first);
+
 void engine_end(struct kernel *k)
 {
 	struct engine *e = engine_of(k);
 	struct out out[OUT_MAX];
+	struct trap *starting;
 	unsigned n, ask;
 	bool over;
 
@@ -150,11 +153,14 @@ void engine_end(struct kernel *k)
 	e->out_count = 0;
 	ask = e->ask;
 	e->ask = 0;
+	starting = e->starting;
+	e->starting = NULL;
 	later_open(k);
 	kernel_unlock(k);
 	send_all(e, out, n);
 	if (over)
 		engine_over(k);
+	start_threads(k, starting); /* who was answered has a while until it asks again */
 	if (ask)
 		zygote_tell(e, ask);
 }
@@ -525,24 +531,43 @@ static int worker_create(struct trap *trap)
 	return r;
 }
 
-int trap_start(struct trap *trap, struct err *err)
+/* Nobody would ever answer it: its end is heard by the loop. */
+static void no_thread(struct kernel *k, struct trap *trap)
+{
+	kernel_lock(k);
+	syscall(SYS_tgkill, trap->pid, trap->pid, SIGKILL);
+	trap_unref(trap);
+	engine_of(k)->fail = -ENOMEM;
+	wait_wake(&engine_of(k)->blank_queue, 0);
+	engine_end(k);
+}
+
+static void start_threads(struct kernel *k, struct trap *first)
+{
+	while (first) {
+		struct trap *trap = first;
+
+		first = trap->next;
+		if (worker_create(trap))
+			no_thread(k, trap);
+	}
+}
+
+void trap_start(struct trap *trap)
 {
 	struct engine *e = engine_of(trap->k);
 	struct worker *w = e->idle;
-	int r;
 
 	ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP); /* older hosts: slower */
 	trap->refs++;
-	if (w) {
-		e->idle = w->next;
-		e->idle_count--;
-		w->trap = trap;
-		__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
-		syscall(SYS_futex, &w->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-		return 0;
+	if (!w) {
+		trap->next = e->starting;
+		e->starting = trap;
+		return;
 	}
-	r = worker_create(trap);
-	if (r)
-		trap->refs--;
-	return r ? err_set(err, r, "starting a thread of the kernel process") : 0;
+	e->idle = w->next;
+	e->idle_count--;
+	w->trap = trap;
+	__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &w->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
