@@ -8,10 +8,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+#include <sys/resource.h>
 
 #include "agent/agent.h"
 #include "base/ckd.h"
@@ -36,6 +38,8 @@ static const struct {
 #undef COMMAND
 };
 
+enum { STACK_LEAST = 256 << 10 };
+
 static int dispatch(int argc, char **argv, const struct globals *g)
 {
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
@@ -55,6 +59,19 @@ static bool fill_stdio(void)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
 			return false;
 	return true;
+}
+
+/* What is too small for ward ends it without a word. */
+static bool stack_is_enough(struct err *e)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_STACK, &l) < 0 || l.rlim_cur >= STACK_LEAST)
+		return true;
+	err_say(e, ENOMEM,
+		"the stack is limited to %u KiB and ward needs %u: raise the limit (ulimit -s)",
+		(unsigned)(l.rlim_cur >> 10), STACK_LEAST >> 10);
+	return false;
 }
 
 /* One piece of memory holds all of it: the kernel put it there. */
@@ -83,6 +100,9 @@ int main(int argc, char **argv)
 	if (str_eq(argv[0], "ward-agent"))
 		return agent_main(argc, argv);
 #endif
+	if (!stack_is_enough(&e))
+		return cmd_fail(NULL, &e);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of the caller's is an error to be told */
 	find_args(&g, argc, argv);
 	at = globals_read(argc, argv, state_dir, &e);
 

@@ -3,10 +3,12 @@
  * host/fault.c - breaks the world on purpose. Only in ward-fault, never in ward.
  *
  * Owns:  the count of host calls of this process (a copy of it after a clone).
- * Rules: WARD_FAULT_AT=n picks the n-th call; WARD_FAULT_DO is "kill" or an errno number. With
- *        WARD_FAULT_SIDE=child only the first process of the sandbox counts, from 1; with "parent"
- *        only ward itself. WARD_FAULT_LOG=path appends the name of each call. WARD_FAULT_LACK=name
- *        answers EOPNOTSUPP to every call of that name, as a kernel that does not have it.
+ * Rules: WARD_FAULT_AT=n picks the n-th call; WARD_FAULT_DO is "kill" or an errno number.
+ *        WARD_FAULT_SIDE says whose calls are counted, from 1: "parent" ward's own, "child" those
+ * of the first process of the sandbox, "zygote" those of what that one forks. Without it
+ * everybody's, each for itself. WARD_FAULT_LOG=path appends the name of each call.
+ * WARD_FAULT_LACK=name answers EOPNOTSUPP to every call of that name, as a kernel that does not
+ * have it. When nothing is due, no call is made here: who passes may be in a jail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,31 +17,48 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
+#include "base/ckd.h"
 #include "host/gate.h"
 
 struct fault {
-	bool ready, child_side, parent_side;
+	bool ready;
+	unsigned birth; /* 0: ward; 1: a child of it; 2: a child of that */
+	int side;       /* the birth that counts; -1: all */
 	long at, count;
 	int code; /* 0: kill */
 	int log;
 	const char *lack;
-	pid_t pid;
+	pid_t *pid; /* in a page that a new process finds empty */
 };
+
+static int side_of(const char *s)
+{
+	static const char *const names[] = { "parent", "child", "zygote" };
+	int i = (int)ARRAY_LEN(names) - 1;
+
+	while (i >= 0 && (!s || strcmp(s, names[i]) != 0))
+		i--;
+	return i;
+}
 
 static void fault_init(struct fault *f)
 {
 	const char *at = getenv("WARD_FAULT_AT"), *what = getenv("WARD_FAULT_DO");
-	const char *side = getenv("WARD_FAULT_SIDE"), *log = getenv("WARD_FAULT_LOG");
+	const char *log = getenv("WARD_FAULT_LOG");
 
 	f->ready = true;
-	f->pid = getpid();
 	f->lack = getenv("WARD_FAULT_LACK");
 	f->at = at ? strtol(at, NULL, 10) : 0;
 	f->code = what && strcmp(what, "kill") != 0 ? (int)strtol(what, NULL, 10) : 0;
-	f->child_side = side && strcmp(side, "child") == 0;
-	f->parent_side = side && strcmp(side, "parent") == 0;
+	f->side = side_of(getenv("WARD_FAULT_SIDE"));
 	f->log = -1;
+	f->pid = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (f->pid == MAP_FAILED || madvise(f->pid, 4096, MADV_WIPEONFORK) < 0)
+		_exit(99);
+	*f->pid = getpid();
 	if (log) {
 		int fd = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
@@ -50,6 +69,15 @@ static void fault_init(struct fault *f)
 	}
 }
 
+/* The first call after a birth is made before any jail. */
+static void fault_born(struct fault *f)
+{
+	*f->pid = getpid();
+	f->birth++;
+	if (f->side >= 0)
+		f->count = 0;
+}
+
 static bool lacks(const struct fault *f, const char *call)
 {
 	return f->lack && strcmp(f->lack, call) == 0;
@@ -58,14 +86,14 @@ static bool lacks(const struct fault *f, const char *call)
 int host_gate(const char *call)
 {
 	static struct fault f;
-	bool child;
 
 	if (!f.ready)
 		fault_init(&f);
-	child = getpid() != f.pid;
-	if ((f.child_side && !child) || (f.parent_side && child))
+	if (!*f.pid)
+		fault_born(&f);
+	if (f.side != -1 && f.side != (int)f.birth)
 		return lacks(&f, call) ? -EOPNOTSUPP : 0;
-	f.count++;
+	__atomic_add_fetch(&f.count, 1, __ATOMIC_RELAXED);
 	if (f.log >= 0) {
 		/* Best effort: a log line that is lost only makes a test harder to read. */
 		ssize_t n = write(f.log, call, strlen(call));
@@ -76,7 +104,7 @@ int host_gate(const char *call)
 	if (!f.at || f.count != f.at)
 		return lacks(&f, call) ? -EOPNOTSUPP : 0;
 	if (!f.code) {
-		kill(getpid(), SIGKILL);
+		syscall(SYS_tgkill, *f.pid, *f.pid, SIGKILL);
 		_exit(137); /* the first process of a pid namespace cannot kill itself */
 	}
 	return -f.code;

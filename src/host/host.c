@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -22,6 +23,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <linux/capability.h>
@@ -310,10 +312,28 @@ int host_eventfd(void)
 	return (int)result(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
 }
 
+int host_epoll(void)
+{
+	GATE("epoll_create");
+	return (int)result(epoll_create1(EPOLL_CLOEXEC));
+}
+
+int host_timerfd(void)
+{
+	GATE("timerfd_create");
+	return (int)result(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+}
+
 pid_t host_clone3(const struct clone_args *args)
 {
 	GATE("clone3");
 	return (pid_t)result(syscall(SYS_clone3, args, sizeof(*args)));
+}
+
+pid_t host_fork(void)
+{
+	GATE("fork");
+	return (pid_t)result(fork());
 }
 
 int host_unshare(int flags)

@@ -52,9 +52,12 @@ ssize_t host_send_fds(int sock, const void *data, size_t len, const int *fds, un
 ssize_t host_recv_fds(
 	int sock, void *data, size_t len, int *fds, unsigned max, unsigned *ret_count);
 int host_eventfd(void);
+int host_epoll(void);
+int host_timerfd(void); /* monotonic, not waiting */
 int host_pipe(int ret[2]);
 
 pid_t host_clone3(const struct clone_args *args);
+pid_t host_fork(void);
 int host_unshare(int flags);
 int host_setns(int fd, int flags);
 /*

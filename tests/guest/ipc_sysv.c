@@ -2,7 +2,9 @@
 /* System V shared memory, semaphores and messages. */
 #include "io.h"
 
+#include <pthread.h>
 #include <sys/ipc.h>
+#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -46,6 +48,80 @@ CASE(shm)
 	R(shmdt(p));
 	R(shmctl(id, IPC_STAT, &ds));
 	B(shmat(id, NULL, 0) == (void *)-1);
+}
+
+CASE(shm_read_only)
+{
+	int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);
+	char *p = shmat(id, NULL, SHM_RDONLY);
+
+	R(mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	R(shmdt(p));
+	p = shmat(id, NULL, 0);
+	R(mprotect(p, 4096, PROT_READ));
+	R(mprotect(p, 4096, PROT_READ | PROT_WRITE));
+	p[0] = 1;
+	R(shmdt(p));
+	R(shmctl(id, IPC_RMID, NULL));
+}
+
+enum { SHM_THREADS = 6, SHM_TURNS = 150, SHM_BIG = 1 << 30, SHM_MANY = 1100 };
+
+static void *own_segment(void *arg)
+{
+	long me = (long)arg, wrong = 0;
+	int id = shmget(IPC_PRIVATE, sizeof(long), IPC_CREAT | 0600);
+
+	for (int i = 0; i < SHM_TURNS; i++) {
+		long *p = shmat(id, NULL, 0);
+
+		if (p == (void *)-1) {
+			wrong++;
+			continue;
+		}
+		if (i == 0)
+			*p = me;
+		wrong += *p != me;
+		wrong += shmdt(p) != 0;
+	}
+	wrong += shmctl(id, IPC_RMID, NULL) != 0;
+	return (void *)wrong;
+}
+
+/* Each thread finds its own segment, whatever the others attach meanwhile. */
+CASE(shm_threads)
+{
+	pthread_t thread[SHM_THREADS];
+	long all = 0;
+
+	for (long i = 0; i < SHM_THREADS; i++)
+		B(pthread_create(&thread[i], NULL, own_segment, (void *)(i + 1)) == 0);
+	for (int i = 0; i < SHM_THREADS; i++) {
+		void *wrong;
+
+		pthread_join(thread[i], &wrong);
+		all += (long)wrong;
+	}
+	printf("%ld wrong\n", all);
+}
+
+/* More in all than there are addresses, one after the other. */
+CASE(shm_again_and_again)
+{
+	int id = shmget(IPC_PRIVATE, SHM_BIG, IPC_CREAT | 0600),
+	    stays = shmget(IPC_PRIVATE, 4096, 0600);
+	char *kept = shmat(stays, NULL, 0);
+	long wrong = 0;
+
+	kept[0] = 'k';
+	for (int i = 0; i < SHM_MANY; i++) {
+		char *p = shmat(id, NULL, 0);
+
+		wrong += p == (void *)-1 || shmdt(p) != 0;
+	}
+	printf("%ld wrong, %c\n", wrong, kept[0]);
+	R(shmctl(id, IPC_RMID, NULL));
+	R(shmctl(stays, IPC_RMID, NULL));
 }
 
 CASE(shm_errors)

@@ -34,6 +34,8 @@
 #define LOG 0x51b1000UL
 #define LOG_ENTRIES (LOG + 0x1000)
 #define LOG_END 0x51ba000UL
+#define CARRY LOG_END
+#define CARRY_BYTES 0x3000UL
 
 static void nothing(int sig)
 {
@@ -804,6 +806,58 @@ static int spoiled_log(void)
 	return getpid() > 1 ? 0 : 1;
 }
 
+/* The page that calls are carried in says anything, while they are made: two processes write it. */
+static int spoil_page(int round)
+{
+	unsigned seed = 11 + (unsigned)round;
+	char b[64];
+	int p[2];
+	pid_t with;
+
+	if (pipe(p))
+		return 1;
+	for (int i = 0; i < 40; i++)
+		if (access("/tmp", R_OK) || write(p[1], "warm", 4) != 4 || read(p[0], b, 4) != 4)
+			return 1;
+	madvise((void *)CARRY, CARRY_BYTES, MADV_DOFORK);
+	with = fork();
+	for (int i = 0; i < (with ? 2000 : 60000); i++) {
+		seed = seed * 1103515245 + 12345;
+		*(volatile unsigned *)(CARRY + (i % 4 ? seed >> 8 & 0x1fc : seed >> 8 & 0x2ffc)) ^=
+			1u << (seed >> 3 & 31);
+		if (!with)
+			continue;
+		access("/tmp", R_OK);
+		write(p[1], "text", 4);
+		read(p[0], b, 4);
+		close(open("/etc/passwd", O_RDONLY));
+	}
+	if (!with)
+		_exit(0);
+	if (round % 3 == 1)
+		mprotect((void *)CARRY, CARRY_BYTES, PROT_READ);
+	if (round % 3 == 2)
+		madvise((void *)CARRY, CARRY_BYTES, MADV_REMOVE);
+	for (int i = 0; i < 100; i++)
+		write(p[1], "text", 4);
+	return 0;
+}
+
+static int spoiled_page(void)
+{
+	for (int round = 0; round < 6; round++) {
+		char text[2] = { (char)('0' + round), 0 };
+		pid_t p = fork();
+
+		if (!p) {
+			execl("/proc/self/exe", "hostile", "page", text, NULL);
+			_exit(1);
+		}
+		waitpid(p, NULL, 0); /* however it ends */
+	}
+	return getpid() > 1 ? 0 : 1;
+}
+
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -833,6 +887,7 @@ static const struct {
 	{ "without table", without_table },
 	{ "forged writes", forged_writes },
 	{ "spoiled log", spoiled_log },
+	{ "spoiled page", spoiled_page },
 	{ "not in place", ask_often },
 	{ "not later", no_log },
 };
@@ -840,6 +895,8 @@ static const struct {
 /* All, or the one that is named. */
 int main(int argc, char **argv)
 {
+	if (argc == 3 && !strcmp(argv[1], "page")) /* in an image of its own */
+		return spoil_page(argv[2][0] - '0');
 	for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
 		pid_t p;
 		int st = -1;

@@ -42,7 +42,7 @@ static ssize_t fake_write(struct mm *mm, uint64_t dst, const void *src, size_t l
 	return n;
 }
 
-static const struct mm_ops fake_mm_ops = { fake_read, fake_write };
+static const struct mm_ops fake_mm_ops = { .read = fake_read, .write = fake_write };
 
 static void fake_finish(struct task *t)
 {

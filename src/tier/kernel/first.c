@@ -46,7 +46,8 @@
 
 #define CAP_BIT(cap) (1ULL << (cap))
 
-enum { CHANNEL_FD = 3, TABLE_FDS = 1024 };
+/* A start takes 36 descriptors; the rest is for what runs. */
+enum { CHANNEL_FD = 3, TABLE_FDS = 1024, FDS_LEAST = 64 };
 
 static int new_namespaces(struct err *e)
 {
@@ -164,7 +165,6 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	struct kbox *b = boot->b;
 	int r;
 
-	trail_begin(t, STEP_UNSHARE);
 	/* As who ward is: it may lie where nobody else gets to. */
 	boot->exe = host_open(AGENT_PROGRAM, O_RDONLY, 0);
 	if (boot->exe < 0)
@@ -216,6 +216,11 @@ static int set_limits(const struct kbox *b, struct err *e)
 			return err_set(e, errno, "reading the %s limit", limits[i].name);
 		if (n > old.rlim_max)
 			n = old.rlim_max;
+		if (limits[i].what == RLIMIT_NOFILE && n < FDS_LEAST)
+			return err_say(e, EMFILE,
+				"%u files may be open at once, and the kernel tier needs %d: raise "
+				"the limit (ulimit -Hn)",
+				(unsigned)n, FDS_LEAST);
 		r = host_setrlimit(limits[i].what, &(struct rlimit){ n, n });
 		if (r < 0)
 			return err_set(e, -r, "setting the %s limit", limits[i].name);
@@ -437,30 +442,32 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 
 static enum kernel_fast fast_of(const char *s)
 {
-	return !s                   ? FAST_LATER
+	return !s                   ? FAST_CARRY
 	       : str_eq(s, "off")   ? FAST_OFF
 	       : str_eq(s, "place") ? FAST_PLACE
 	       : str_eq(s, "lend")  ? FAST_LEND
-				    : FAST_LATER;
+	       : str_eq(s, "later") ? FAST_LATER
+				    : FAST_CARRY;
 }
 
 /* Nothing of ward's is left open but the channel; 0 to 2 lead nowhere. (A sanitizer is heard.) */
-static int only_channel(int channel)
+static int only_channel(struct boot *boot, int channel, struct err *e)
 {
-	int null;
+	int null, r;
 
 	if (dup2(channel, CHANNEL_FD) != CHANNEL_FD)
-		_exit(125);
+		return err_set(e, errno, "keeping the agent's channel");
 	null = open("/dev/null", O_RDWR); /* only now: it must not have the channel's number */
 	if (null < 0)
-		_exit(125);
+		return err_set(e, errno, "opening /dev/null");
 	for (int i = 0; i < (SANITIZED ? 2 : 3); i++)
 		dup2(null, i);
-	host_close_from(CHANNEL_FD + 1);
-	for (int i = 3; i < CHANNEL_FD; i++)
-		close(i);
+	r = host_close_from(CHANNEL_FD + 1);
+	if (r < 0)
+		return err_set(e, -r, "closing what is ward's own");
 	fcntl(CHANNEL_FD, F_SETFD, FD_CLOEXEC);
-	return CHANNEL_FD;
+	boot->channel = CHANNEL_FD;
+	return 0;
 }
 
 void kbox_first(struct box *box, int channel)
@@ -477,14 +484,16 @@ void kbox_first(struct box *box, int channel)
 	 */
 	setsid();
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of the caller's is an error, not everybody's end */
 	signal(SIGCHLD, SIG_IGN);
 	umask(0);
-	channel = only_channel(channel);
-	boot.channel = channel;
+	trail_begin(t, STEP_UNSHARE);
+	r = only_channel(&boot, channel, &e);
 	boot.k = calloc(1, sizeof(*boot.k));
 	if (boot.k)
 		boot.k->fast = fast_of(getenv("WARD_KERNEL_FAST"));
-	r = boot.k ? make_world(&boot, t, &e) : err_set(&e, ENOMEM, "making the kernel");
+	if (r == 0)
+		r = boot.k ? make_world(&boot, t, &e) : err_set(&e, ENOMEM, "making the kernel");
 	if (r == 0)
 		r = lock_down(&boot, t, &e);
 	if (r < 0) {
@@ -496,10 +505,11 @@ void kbox_first(struct box *box, int channel)
 	pid1 = (struct pid1){ .k = boot.k,
 		.trail = t,
 		.exe = boot.exe,
-		.channel = channel,
+		.channel = boot.channel,
 		.alone = boot.walker != NULL };
 	kernel_lock(boot.k);
 	pid1_begin(&pid1);
+	trap_thread(engine_of(boot.k)); /* if there is none then either, that is said then */
 	engine_end(boot.k);
 	engine_loop(boot.k);
 }

@@ -68,8 +68,9 @@ struct kernel_report {
 };
 
 /* WARD_KERNEL_FAST: what a guest may have answered without us: also calls that are made later, also
- * files that nobody can change, only what is known already, nothing. */
-enum kernel_fast { FAST_LATER, FAST_LEND, FAST_PLACE, FAST_OFF };
+ * files that nobody can change, only what is known already, nothing. The first: all of that, and
+ * what a call reads and writes goes beside it. */
+enum kernel_fast { FAST_CARRY, FAST_LATER, FAST_LEND, FAST_PLACE, FAST_OFF };
 
 struct kernel {
 	struct klock {

@@ -175,7 +175,9 @@ __attribute__((noreturn)) static void give_up(struct pid1 *p, int r)
 {
 	struct err e = { 0 };
 
-	err_set(&e, -r, "starting the first process inside");
+	err_set(&e, -r, "%s the first process inside%s",
+		engine_of(p->k)->fail ? "making" : "starting",
+		engine_of(p->k)->fail ? " (see ulimit -v and -u)" : "");
 	trail_fail(p->trail, &e);
 	_exit(125);
 }

@@ -211,6 +211,9 @@ static int gather(struct inode *dir, unsigned first, struct node *n, const char 
 		}
 		sub = host_openat2(
 			fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0, BENEATH);
+		/* Only who may not look into it does without: it may hide what lies below. */
+		if (sub < 0 && sub != -EACCES && sub != -EPERM)
+			return sub;
 		n->members[n->member_count].layer = dn->members[m].layer;
 		n->members[n->member_count++].fd = sub < 0 ? -1 : sub;
 		if (sub < 0)

@@ -41,6 +41,7 @@ enum {
 	TTY_AHEAD_MAX = 8192,   /* bytes that the master wrote and that have no room there yet */
 	TTY_OUTPUT_MAX = 65536, /* bytes of output that the master has not read */
 	SHM_SEGMENTS_MAX = 4096,
+	SHM_ATTACHED_MAX = 16384,
 	SEM_SETS_MAX = 32000,
 	SEM_PER_SET_MAX = 32000,
 	SEM_TOTAL_MAX = 1 << 20,

@@ -17,8 +17,6 @@
 #include "tier/kernel/ns/user.h"
 #include "tier/kernel/walk.h"
 
-#define SHM_WINDOW 0x5e0000000000ULL /* nothing puts anything there by itself */
-
 struct ipc_state *ipc_state(struct kernel *k)
 {
 	struct ipc_state *s = k->ipc;

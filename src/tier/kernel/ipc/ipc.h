@@ -48,6 +48,9 @@ struct ipc_table {
 	int32_t next_id; /* of the next one made; -1: any */
 };
 
+#define SHM_WINDOW 0x5e0000000000ULL /* nothing puts anything there by itself */
+#define SHM_WINDOW_END 0x5effffff0000ULL
+
 struct mqueue;
 extern const struct file_ops mq_ops;
 struct ipc_state {
@@ -56,6 +59,7 @@ struct ipc_state {
 	uint32_t sem_total;
 	struct sem_undo *undos;
 	struct shm_attach *attaches;
+	uint32_t attach_count;
 	uint64_t shm_next; /* where the next attachment goes */
 	struct mqueue *queues;
 	uint32_t queue_count;

@@ -4,8 +4,8 @@
  *
  * Owns:  struct shm_seg, each with a host memory file; the list of attachments.
  * Rules: the guest maps the file itself, on an order: mmap at an address that we choose, because
- * the kernel does not learn where the host would have put it. The descriptor for that lies at one
- *        high number and is replaced by the next; nothing in a guest can use it natively.
+ * the kernel does not learn where the host would have put it. The descriptor for that has a number
+ *        of its own, and goes when it is mapped; one to read from cannot be mapped to write.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -22,8 +22,10 @@
 #include "tier/kernel/ipc/ipc.h"
 
 #include "base/buf.h"
+#include "base/ckd.h"
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/ns/pid.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/vfs/fdtable.h"
@@ -41,10 +43,10 @@ enum {
 	FLAG_RDONLY = 010000,
 	FLAG_RND = 020000,
 	FLAG_REMAP = 040000,
-	FLAG_EXEC = 0100000
+	FLAG_EXEC = 0100000,
+	ROOM_LOOKS = 64
 };
 #define SHM_BYTES_ALL (8ULL << 30) /* of all segments; pages are charged when they are touched */
-#define SHM_WINDOW_END 0x5effffff0000ULL
 #define USER_END 0x7ffffffff000ULL
 
 struct shm_seg {
@@ -159,6 +161,7 @@ static void detach(struct kernel *k, struct shm_attach **p, int32_t pid)
 
 	*p = a->next;
 	free(a);
+	k->ipc->attach_count--;
 	seg->attached--;
 	seg->dtime = kernel_realtime(k) / 1000000000;
 	seg->lpid = pid;
@@ -182,10 +185,12 @@ void shm_proc_gone(struct proc *p)
 
 static struct shm_attach *add_attach(struct proc *p, struct shm_seg *seg, uint64_t at)
 {
-	struct shm_attach *a = calloc(1, sizeof(*a));
+	struct shm_attach *a =
+		p->k->ipc->attach_count < SHM_ATTACHED_MAX ? calloc(1, sizeof(*a)) : NULL;
 
 	if (!a)
 		return NULL;
+	p->k->ipc->attach_count++;
 	*a = (struct shm_attach){ .next = p->k->ipc->attaches, .proc = p, .seg = seg, .at = at };
 	p->k->ipc->attaches = a;
 	seg->attached++;
@@ -205,33 +210,60 @@ void ipc_proc_forked(struct proc *parent, struct proc *child)
 	}
 }
 
-/* The guest does one memory call; its result is the call's. */
-static long run_one(struct task *t, const struct shim_step *step, int fd, int at)
+/* A fake has the books only. */
+static long run(struct task *t, const struct shim_step *steps, unsigned count)
 {
-	struct slot s;
+	return t->host ? memory_run(t, steps, count) : 0;
+}
 
-	if (!t->host)
-		return 0; /* a fake: the books only */
-	memset(&s, 0, sizeof(s));
-	s.order = ORDER_RUN;
-	s.step_count = 1;
-	s.steps[0] = *step;
-	if (!order_write(t, &s, sizeof(s)))
+static long run_attach(struct task *t, const struct shm_seg *seg, uint64_t at, unsigned prot,
+	unsigned how, bool writable)
+{
+	int fd = files_spare(t), copy;
+	uint64_t nr = (uint64_t)fd;
+	const struct shim_step steps[] = {
+		{ SYS_mmap, { at, pages_of(seg->size), prot, how, nr, 0 } },
+		{ SYS_close_range, { nr, nr, 0 } },
+		{ STEP_VALUE, { at } },
+	};
+
+	if (fd < 0)
+		return -ENOMEM;
+	copy = t->host ? memory_fd(t->k, seg->fd, writable) : -1;
+	if (t->host && copy < 0)
+		return -ENFILE;
+	if (run(t, steps, ARRAY_LEN(steps)) < 0) {
+		close(copy);
 		return -EFAULT;
-	if (fd >= 0) {
-		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-		if (copy < 0)
-			return -ENFILE;
-		t->call.map_fd = copy + 1;
-		t->call.map_at = at;
 	}
-	t->call.ordered = true;
+	t->call.map_fd = copy + 1;
+	t->call.map_at = fd;
 	return 0;
 }
 
-static int choose_address(
-	struct ipc_state *s, struct shm_seg *seg, uint64_t want, int flags, uint64_t *ret)
+/* From where the last one went; at the end of the window, from its beginning again. */
+static uint64_t window_room(const struct ipc_state *s, const struct proc *p, uint64_t len)
+{
+	uint64_t at = s->shm_next + len + PAGE > SHM_WINDOW_END ? SHM_WINDOW : s->shm_next;
+	unsigned met = 0;
+
+	for (const struct shm_attach *a = s->attaches; a;) {
+		uint64_t end = a->at + pages_of(a->seg->size) + PAGE;
+
+		if (a->proc != p || at >= end || a->at >= at + len + PAGE) {
+			a = a->next;
+			continue;
+		}
+		at = end;
+		if (at + len + PAGE > SHM_WINDOW_END || ++met > ROOM_LOOKS)
+			return 0;
+		a = s->attaches;
+	}
+	return at;
+}
+
+static int choose_address(struct ipc_state *s, const struct proc *p, struct shm_seg *seg,
+	uint64_t want, int flags, uint64_t *ret)
 {
 	if (want) {
 		if (want & (PAGE - 1)) {
@@ -248,10 +280,10 @@ static int choose_address(
 	}
 	if (flags & FLAG_REMAP)
 		return -EINVAL;
-	if (s->shm_next + pages_of(seg->size) + PAGE > SHM_WINDOW_END)
+	*ret = window_room(s, p, pages_of(seg->size));
+	if (!*ret)
 		return -ENOMEM;
-	*ret = s->shm_next;
-	s->shm_next += pages_of(seg->size) + PAGE;
+	s->shm_next = *ret + pages_of(seg->size) + PAGE;
 	return 0;
 }
 
@@ -264,24 +296,21 @@ SYSCALL3(shmat, int32_t, id, uint64_t, addr, int32_t, flags)
 	struct shm_seg *seg;
 	uint64_t at;
 	long r;
-	int e, fd = files_spare(task);
+	int e;
 
-	if (!s || fd < 0)
+	if (!s)
 		return -ENOMEM;
 	seg = (struct shm_seg *)ipc_find(task, IPC_SHM, id, flags & FLAG_RDONLY ? 0444 : 0666, &e);
 	if (!seg)
 		return e;
-	e = choose_address(s, seg, addr, flags, &at);
+	e = choose_address(s, task->proc, seg, addr, flags, &at);
 	if (e < 0)
 		return e;
 	if (flags & FLAG_REMAP)
 		how = MAP_SHARED | MAP_FIXED;
 	if (!add_attach(task->proc, seg, at))
 		return -ENOMEM;
-	r = run_one(task,
-		&(struct shim_step){
-			SYS_mmap, { at, pages_of(seg->size), prot, how, (uint64_t)fd, 0 } },
-		seg->fd, fd);
+	r = run_attach(task, seg, at, prot, how, !(flags & FLAG_RDONLY));
 	if (r < 0) {
 		detach(task->k, &s->attaches, task->proc->pid);
 		return r;
@@ -306,7 +335,7 @@ SYSCALL1(shmdt, uint64_t, addr)
 	if (!*a)
 		return -EINVAL;
 	len = pages_of((*a)->seg->size);
-	r = run_one(task, &(struct shim_step){ SYS_munmap, { addr, len, 0, 0, 0, 0 } }, -1, 0);
+	r = run(task, &(struct shim_step){ SYS_munmap, { addr, len } }, 1);
 	if (r < 0)
 		return r;
 	detach(task->k, a, task->proc->pid);
@@ -462,9 +491,9 @@ void shm_attaches_walk(struct kernel *k, struct walk *w)
 	for (struct shm_attach *a = k->ipc->attaches; a; a = a->next)
 		n++;
 	walk_u64(w, "shm_next", &k->ipc->shm_next);
-	if (k->ipc->shm_next > SHM_WINDOW_END)
+	if (k->ipc->shm_next < SHM_WINDOW || k->ipc->shm_next > SHM_WINDOW_END)
 		walk_fail(w, -EBADMSG);
-	walk_list(w, "attaches", &n, UINT32_MAX);
+	walk_list(w, "attaches", &n, SHM_ATTACHED_MAX);
 	for (; n > 0 && !w->err; n--) {
 		struct shm_attach a = *last ? **last : (struct shm_attach){ 0 };
 		int32_t id = a.seg ? a.seg->o.id : 0;
@@ -485,6 +514,7 @@ void shm_attaches_walk(struct kernel *k, struct walk *w)
 			}
 			a.next = NULL;
 			**last = a;
+			k->ipc->attach_count++;
 			a.seg->attached++;
 		}
 		last = &(*last)->next;

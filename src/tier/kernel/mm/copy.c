@@ -58,7 +58,10 @@ ssize_t guest_copy_string(struct task *t, gva_t src, char *dst, size_t cap)
 
 		if (want > 256 && at == 0)
 			want = 256; /* most are short */
-		n = guest_read_some(t, dst + at, gva_add(src, at), want);
+		n = t->mm->ops->hand ? (ssize_t)t->mm->ops->hand(t->mm, dst + at, src.v + at, want)
+				     : 0;
+		if (!n)
+			n = guest_read_some(t, dst + at, gva_add(src, at), want);
 		if (n < 0)
 			return n;
 		end = memchr(dst + at, 0, (size_t)n);

@@ -115,6 +115,8 @@ void uio_back(struct uio *io, size_t len); /* takes the last @len bytes back; sa
 struct mm_ops {
 	ssize_t (*read)(struct mm *mm, void *dst, uint64_t src, size_t len);
 	ssize_t (*write)(struct mm *mm, uint64_t dst, const void *src, size_t len);
+	/* Optional. As much as there is of these bytes without a look at the guest's memory. */
+	size_t (*hand)(struct mm *mm, void *dst, uint64_t src, size_t len);
 };
 
 #endif

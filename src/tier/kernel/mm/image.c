@@ -216,4 +216,4 @@ static ssize_t image_write(struct mm *mm, uint64_t dst, const void *src, size_t 
 	return done || !len ? (ssize_t)done : -EFAULT;
 }
 
-const struct mm_ops mm_image_ops = { image_read, image_write };
+const struct mm_ops mm_image_ops = { .read = image_read, .write = image_write };

@@ -99,8 +99,10 @@ void do_clone(struct slot *s, struct ucontext *uc)
 	} else {
 		r = call6(SYS_clone, c.flags, 0, 0, c.ctid, c.tls, 0);
 		if (r == 0) {
-			if (c.log)
+			if (c.log) {
 				((struct place_state *)PLACE_STATE)->log = 0;
+				((struct place_state *)PLACE_STATE)->carry = 0;
+			}
 			if (kernel_call(SHIM_HELLO, c.token, (uint64_t)s, 0, 0) != 0)
 				leave();
 			uc->m.rax = 0;

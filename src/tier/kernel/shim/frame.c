@@ -79,13 +79,9 @@ void host_stack(struct ucontext *uc, uint64_t slot)
 	uc->stack.size = SLOT_SIZE - SLOT_DATA;
 }
 
-/*
- * A copy to where the guest may have nothing, or take it away meanwhile: 0, or 1 when it faulted.
- * The handler of that fault finds us by the address of the one instruction that can.
- */
-long shim_copy(void *to, const void *from, uint64_t n);
+/* The handler of a fault finds us by the address of the one instruction that can. */
 __asm__(".text\n"
-	".globl shim_copy_ip, shim_copy_failed\n"
+	".globl shim_copy, shim_copy_ip, shim_copy_failed\n"
 	"shim_copy:\n"
 	"	mov %rdx, %rcx\n"
 	"	xor %eax, %eax\n"

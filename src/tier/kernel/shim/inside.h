@@ -74,6 +74,8 @@ void shim_host_restorer(void);
 void shim_restorer(void);
 extern const char shim_restorer_ip[], shim_returned_ip[], shim_sigreturn_ip[], shim_sigreturn2_ip[];
 extern const char shim_copy_ip[], shim_copy_failed[];
+/* To where the guest may have nothing, or take it away meanwhile: 0, or 1 when it faulted. */
+long shim_copy(void *to, const void *from, uint64_t n);
 uint64_t fp_size(uint64_t fp);
 /* @uc goes back with the host's own alternate stack. */
 void host_stack(struct ucontext *uc, uint64_t slot);
@@ -94,6 +96,7 @@ void stop(struct ucontext *uc);
 
 /* stubs.c */
 extern const char place_stubs[], place_touch[], place_touched[], place_give_up[];
+extern const char place_carry[], place_carried[], place_carry_done[];
 extern const char place_any_glibc[], place_any_musl_cp[], place_any_musl[];
 
 /* later.c */
@@ -101,6 +104,19 @@ long place_prepare(uint32_t kind);
 /* In the middle of it, which has done nothing yet that counts: as if it had not begun. Neither its
  * stack nor its registers are the guest's, so nothing else can be done with it. */
 void begin_again(struct ucontext *uc);
+/* @uc goes on behind the site of the call at hand, with all that was the guest's but its result. */
+void to_site(struct ucontext *uc);
+static inline struct place_site *site_of(const struct place_state *s)
+{
+	return (struct place_site *)(PLACE_SITES_AT + (s->site & 0xfe0));
+}
+
+/* carry.c: what the call at hand reads goes with it; 0: it is a plain one. */
+long carry_out(void);
+/* What it gave goes where it belongs. */
+void carry_back(void);
+/* @uc was interrupted between the two, or behind the call: as if it had been made at its site. */
+int carry_interrupted(struct ucontext *uc);
 
 /* zygote.c */
 void shim_zygote(uint64_t sock, const uint64_t *keep, uint64_t count, void *filter);

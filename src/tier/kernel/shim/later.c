@@ -121,6 +121,23 @@ static int holds(uint32_t age_at, uint64_t age)
 	return *(volatile uint64_t *)(PLACE_AGE + (uint64_t)(age_at & 0xff8)) == age;
 }
 
+/* Out of the first bytes of a file that is lent. */
+static long lent_read(const struct place_state *s, const struct place_fd *f)
+{
+	int64_t at = (int64_t)s->r10;
+	uint64_t n = s->rdx;
+
+	if (!(f->knows & FD_TEXT) || !n || at < 0 || at > f->size || !holds(f->age_at, f->age) ||
+		!holds(f->pos_age_at, f->pos_age))
+		return NO_ANSWER;
+	if (n > (uint64_t)(f->size - at))
+		n = (uint64_t)(f->size - at);
+	if ((uint64_t)at + n > f->text_len)
+		return NO_ANSWER;
+	memcpy((void *)s->rsi, (const void *)(uint64_t)(f->text_at + (uint32_t)at), n);
+	return (long)n;
+}
+
 static long host_read(const struct place_state *s, int64_t at)
 {
 	long r = call6(SYS_pread64, s->rdi, s->rsi, s->rdx, (uint64_t)at, 0, 0);
@@ -216,22 +233,19 @@ long place_prepare(uint32_t kind)
 	if (fd >= PLACE_FDS || ((struct place_fd *)PLACE_FDS_AT)[fd].closed)
 		return NO_ANSWER;
 	r = s->log ? later(s, kind, fd) : NO_ANSWER;
+	if (r == NO_ANSWER && kind == PLACE_PREAD)
+		r = lent_read(s, &((const struct place_fd *)PLACE_FDS_AT)[fd]);
 	if (r == NO_ANSWER && (kind == PLACE_READ || kind == PLACE_PREAD))
 		r = native_read(s, fd, kind == PLACE_READ);
 	return r;
 }
 
-void begin_again(struct ucontext *uc)
+void to_site(struct ucontext *uc)
 {
 	struct place_state *s = (struct place_state *)PLACE_STATE;
-	const struct place_site *site =
-		(const struct place_site *)(PLACE_SITES_AT + (s->site & 0xfe0));
+	const struct place_site *site = site_of(s);
 	uint64_t flags = (s->flags >> 8 & 0xd5) | (s->flags & 1) << 11;
 
-	if (s->read_at) {
-		*(uint64_t *)s->read_at = s->read_pos;
-		s->read_at = 0;
-	}
 	uc->m.rdi = s->rdi;
 	uc->m.rsi = s->rsi;
 	uc->m.rdx = s->rdx;
@@ -246,7 +260,20 @@ void begin_again(struct ucontext *uc)
 	uc->m.r14 = s->r14;
 	uc->m.r15 = s->r15;
 	uc->m.eflags = (uc->m.eflags & ~0x8d5UL) | flags;
-	uc->m.rax = site->nr;
-	uc->m.rip = site->ret - 2;
+	uc->m.rip = site->ret;
+	s->back = 0;
 	s->busy = 0;
+}
+
+void begin_again(struct ucontext *uc)
+{
+	struct place_state *s = (struct place_state *)PLACE_STATE;
+
+	if (s->read_at) {
+		*(uint64_t *)s->read_at = s->read_pos;
+		s->read_at = 0;
+	}
+	to_site(uc);
+	uc->m.rip -= 2;
+	uc->m.rax = site_of(s)->nr;
 }

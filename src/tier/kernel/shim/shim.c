@@ -35,6 +35,7 @@ __attribute__((section(".head"), used)) static const struct shim_head head = {
 	.any = { [ANY_GLIBC] = (uint64_t)place_any_glibc,
 		[ANY_MUSL_CP] = (uint64_t)place_any_musl_cp,
 		[ANY_MUSL] = (uint64_t)place_any_musl },
+	.carried_ip = (uint64_t)place_carried,
 };
 
 void leave(void)
@@ -66,6 +67,10 @@ long run_steps(struct slot *s, uint64_t *ret_at)
 		}
 		if (t->nr == STEP_COPY) {
 			memcpy((void *)t->a[0], (void *)t->a[1], t->a[2]);
+			continue;
+		}
+		if (t->nr == STEP_VALUE) {
+			r = (long)t->a[0];
 			continue;
 		}
 		r = call6(t->nr, t->a[0], t->a[1], t->a[2], t->a[3], t->a[4], t->a[5]);
@@ -139,12 +144,9 @@ void shim_handler(int sig, const void *info, struct ucontext *uc)
 {
 	struct slot *s = (struct slot *)SLOT_OF((uint64_t)uc);
 
-	/* In place_prepare(), or in the vdso on its behalf. */
-	if (uc->m.rsp > PLACE_STACK_AT && uc->m.rsp <= PLACE_LOG_AT) {
-		begin_again(uc);
-		if (sig == SIGSEGV_ || sig == SIGBUS_)
-			return;
-	}
+	/* In place_prepare(), or in the vdso on its behalf; in a call that is carried. */
+	if (carry_interrupted(uc) && (sig == SIGSEGV_ || sig == SIGBUS_))
+		return;
 	if (is_touch(sig, uc)) {
 		uc->m.rip = (uint64_t)place_give_up;
 		return;

@@ -15,7 +15,7 @@
  *               address of its own frame.
  */
 #define SHIM_BASE 0x100000UL
-#define SHIM_SIZE 0x4000UL
+#define SHIM_SIZE 0x5000UL
 #define SHIM_SHARED (SHIM_BASE + SHIM_SIZE) /* zygote and blank only, see shim.c */
 #define SLOT_BASE 0x7d0000000000UL
 #define SLOT_SIZE 0x8000UL
@@ -24,7 +24,8 @@
 #define SLOT_TOP(slot) ((slot) + SLOT_SIZE)
 #define SLOT_DATA 0x1800UL /* struct slot; above it the stack */
 
-#define KICK_SIGNAL 63
+/* SIGURG, which nobody sends: a signal without a queue is never refused for being one too many. */
+#define KICK_SIGNAL 23
 
 /*
  * Call sites that are answered in place. Where libc has "mov $nr, %eax; syscall" and the same
@@ -43,6 +44,8 @@
  *                  whole sandbox
  *   PLACE_LOG_AT   where some have a memory that they share with the kernel process: calls that
  *                  were answered here and are made later (trap/later.h)
+ *   PLACE_CARRY_AT another one, that every new image has: what a call reads and writes goes this
+ *                  way (trap/carry.h)
  */
 #define PLACE_BASE 0x50f0000
 #define PLACE_SITES_AT 0x50f0400
@@ -59,7 +62,9 @@
 #define PLACE_STACK_AT 0x51b0000 /* of what answers in C; its end is the log */
 #define PLACE_LOG_AT 0x51b1000
 #define PLACE_LOG_SIZE 0x9000
-#define PLACE_SIZE 0xca000
+#define PLACE_CARRY_AT 0x51ba000
+#define PLACE_CARRY_SIZE 0x3000
+#define PLACE_SIZE 0xcd000
 #define PLACE_STUB 16 /* bytes of one */
 /* What every guest process has of ours. */
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
@@ -94,7 +99,11 @@ enum {
 	PLACE_PWRITE,
 	PLACE_SYNC,
 	/* In C too: */
-	PLACE_CLOCK /* clock_gettime */
+	PLACE_CLOCK, /* clock_gettime */
+	/* Always made, but carried: */
+	PLACE_WRITE,
+	/* PLACE_OPEN, where the jump lies over "mov $AT_FDCWD, %edi" */
+	PLACE_OPEN_CWD
 };
 /* The counters in PLACE_AGE. */
 enum {
@@ -202,6 +211,10 @@ struct place_state {
 	uint64_t head, next; /* of the log, before and after; 0: nothing is made later */
 	uint64_t clock;      /* where clock_gettime of the vdso is, as AGE_WHO was then */
 	uint64_t clock_age;
+	uint32_t carry; /* there is a memory for it */
+	uint32_t back;  /* the call was made, and what it gave is being copied */
+	uint64_t ret;   /* and said this */
+	uint64_t lent;  /* what the kernel process has lent, and maybe more: one bit each */
 };
 
 /* What may be answered for a descriptor, and the calls that lie in a log. */
@@ -248,8 +261,43 @@ struct place_log {
 	uint8_t entries[LATER_LOG_BYTES] __attribute__((aligned(4096)));
 };
 
+/*
+ * Calls that are made at a changed site, with what they read and write beside them, so that the
+ * kernel process need not reach into another process for it. The guest copies what the call reads
+ * to @in before it, and says where the call may write; the kernel process leaves there, or in the
+ * tables above, by leaving it in @data: behind the call the guest copies that. Arguments are what
+ * they always are, and whatever is not here is fetched from where it lies.
+ */
+enum {
+	CARRY_IN = 2048,
+	CARRY_DATA = 8192,
+	CARRY_ROOM = 4096, /* of what a call may write, from its begin */
+	CARRY_OUTS = 8,
+	CARRY_LENT = 8
+};
+struct place_carry {
+	uint64_t ip; /* behind the site's syscall */
+	uint64_t in_at, room_at;
+	uint32_t in_len, room_len;
+	uint64_t lent; /* which files the next are of, in order */
+	struct {
+		int64_t pos;
+		uint64_t closed;
+	} files[CARRY_LENT];
+	uint32_t outs, pad; /* from here on the kernel process writes */
+	struct {
+		uint64_t at;
+		uint32_t len, from; /* in @data */
+	} out[CARRY_OUTS];
+	uint8_t in[CARRY_IN];
+	uint8_t data[CARRY_DATA] __attribute__((aligned(4096)));
+};
+
 #define PLACE_HASH_START_ 0x811c9dc5
 #define PLACE_HASH_TIMES_ 0x01000193
+
+/* What the zygote is asked for: a blank, or one that shares PLACE_CARRY_AT with us. */
+enum { ZYGOTE_BLANK = 'b', ZYGOTE_CARRY = 'c' };
 
 /*
  * The shim's own calls. They arrive like any other, so also from hostile code: each is harmless
@@ -290,12 +338,12 @@ enum {
 };
 
 /* One native call of ORDER_EXEC and ORDER_RUN. STEP_ZERO clears a[1] bytes at a[0], STEP_COPY
- * brings a[2] bytes from a[1] there. */
+ * brings a[2] bytes from a[1] there; STEP_VALUE makes a[0] the result. */
 struct shim_step {
 	int64_t nr;
 	uint64_t a[6];
 };
-enum { STEP_ZERO = -1, STEP_COPY = -2, STEPS_MAX = 64 };
+enum { STEP_ZERO = -1, STEP_COPY = -2, STEP_VALUE = -3, STEPS_MAX = 64 };
 
 /* No call is made again; and what the host would make again ends with EINTR. */
 enum { RESTART_NONE = -1, RESTART_NEVER = -2 };
@@ -316,7 +364,7 @@ struct shim_clone {
 	uint64_t token;
 	int64_t tid;   /* what the parent's call returns */
 	uint64_t wait; /* vfork: ask before going on */
-	uint64_t log;  /* the parent has one, a child in a memory of its own has not */
+	uint64_t log;  /* the parent shares memory with us, a child in one of its own does not */
 };
 
 struct shim_exec {
@@ -354,6 +402,7 @@ struct shim_head {
 	uint64_t zygote;          /* entry of the zygote */
 	uint64_t stubs;           /* PLACE_SITES of them, PLACE_STUB bytes each */
 	uint64_t any[ANY_SHAPES]; /* stubs of sites that make any call */
+	uint64_t carried_ip;      /* rip of the calls that are carried */
 };
 
 #endif

@@ -28,6 +28,10 @@ _Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
 		       offsetof(struct place_state, rsp) == 80 &&
 		       offsetof(struct place_state, r10) == 120 &&
 		       offsetof(struct place_state, head) == 160 &&
+		       offsetof(struct place_state, carry) == 192 &&
+		       offsetof(struct place_state, ret) == 200 &&
+		       offsetof(struct place_carry, outs) == 168 && PLACE_OPEN == 5 &&
+		       PLACE_DENTS == 13 && PLACE_OPEN_CWD == 20 &&
 		       sizeof(struct place_value) == 32 && offsetof(struct place_value, age) == 8 &&
 		       offsetof(struct place_value, value) == 16,
 	"as the stubs have it");
@@ -40,10 +44,29 @@ _Static_assert(
 		PLACE_FDS_AT + PLACE_FDS * sizeof(struct place_fd) <= PLACE_TEXT_AT &&
 		PLACE_TEXT_AT + PLACE_TEXT <= PLACE_AGE && PLACE_STACK_AT == PLACE_SHARED_END &&
 		sizeof(struct place_log) == PLACE_LOG_SIZE &&
-		PLACE_LOG_AT + PLACE_LOG_SIZE == PLACE_BASE + PLACE_SIZE &&
+		PLACE_LOG_AT + PLACE_LOG_SIZE == PLACE_CARRY_AT &&
+		sizeof(struct place_carry) == PLACE_CARRY_SIZE &&
+		PLACE_CARRY_AT + PLACE_CARRY_SIZE == PLACE_BASE + PLACE_SIZE &&
 		(AGE_PROC + 2 * AGE_PROCS) * 8 <= 4096 && AGE_MASK == 7 &&
 		PLACE_ANSWERS_AT + PLACE_ANSWERS * sizeof(struct place_answer) == PLACE_SHARED_END,
 	"one behind the other");
+/* What C may change, and what a call that begins again needs. */
+#define KEEP_REGISTERS                                                                             \
+	"	mov %rsp, STATE+80\n"                                                                    \
+	"	mov %rbx, STATE+88\n"                                                                    \
+	"	mov %rbp, STATE+96\n"                                                                    \
+	"	mov %r8, STATE+104\n"                                                                    \
+	"	mov %r9, STATE+112\n"                                                                    \
+	"	mov %r10, STATE+120\n"                                                                   \
+	"	mov %r12, STATE+128\n"                                                                   \
+	"	mov %r13, STATE+136\n"                                                                   \
+	"	mov %r14, STATE+144\n"                                                                   \
+	"	mov %r15, STATE+152\n"
+#define BRING_REGISTERS                                                                            \
+	"	mov STATE+80, %rsp\n"                                                                    \
+	"	mov STATE+104, %r8\n"                                                                    \
+	"	mov STATE+112, %r9\n"                                                                    \
+	"	mov STATE+120, %r10\n"
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 /* clang-format off */
@@ -54,6 +77,7 @@ __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 	".set FDS, " TEXT(PLACE_FDS_AT) "\n"
 	".set AGE, " TEXT(PLACE_AGE) "\n"
 	".set LOG, " TEXT(PLACE_LOG_AT) "\n"
+	".set CARRY, " TEXT(PLACE_CARRY_AT) "\n"
 	".set ANY, " TEXT(PLACE_ANY_AT) "\n"
 	".set VALUES, " TEXT(PLACE_VALUES_AT) "\n"
 	".set HASH_START, " TEXT(PLACE_HASH_START_) "\n"
@@ -61,6 +85,7 @@ __asm__(".set SITES, " TEXT(PLACE_SITES_AT) "\n"
 /* clang-format on */
 __asm__(".text\n"
 	".globl place_stubs, place_touch, place_touched, place_give_up\n"
+	".globl place_carry, place_carried, place_carry_done\n"
 	".globl place_any_glibc, place_any_musl_cp, place_any_musl\n"
 	".balign 16\n"
 	".set site, 0\n"
@@ -87,7 +112,12 @@ __asm__(".text\n"
 	"	jmp *%r11\n"
 	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
 	   (words); the position that a read began at, and where it stands, or 0 */
-	"1:	cmpq $0, STATE\n"
+	"1:	mov SITES+12(%rcx), %r11d\n"
+	"	cmp $20, %r11d\n"
+	"	jne 2f\n"
+	"	mov $-100, %edi\n" /* AT_FDCWD */
+	"	mov $5, %r11d\n"
+	"2:	cmpq $0, STATE\n"
 	"	jne place_call\n"
 	"	movl $1, STATE\n"
 	"	mov %rdi, STATE+8\n"
@@ -95,7 +125,7 @@ __asm__(".text\n"
 	"	mov %rdx, STATE+24\n"
 	"	mov %rax, STATE+32\n"
 	"	mov %rcx, STATE+40\n"
-	"	mov SITES+12(%rcx), %eax\n"
+	"	mov %r11d, %eax\n"
 	"place_kind:\n"
 	"	cmp $13, %eax\n"
 	"	ja place_later\n"
@@ -394,25 +424,9 @@ __asm__(".text\n"
 	"	jmp 9b\n"
 	/* By place_prepare(), with a stack of its own: then the log has it, or nothing has
 	   happened. */
-	"place_later:\n"
-	"	mov %rsp, STATE+80\n"
-	"	mov %rbx, STATE+88\n"
-	"	mov %rbp, STATE+96\n"
-	"	mov %r8, STATE+104\n"
-	"	mov %r9, STATE+112\n"
-	"	mov %r10, STATE+120\n"
-	"	mov %r12, STATE+128\n"
-	"	mov %r13, STATE+136\n"
-	"	mov %r14, STATE+144\n"
-	"	mov %r15, STATE+152\n"
-	"	mov %eax, %edi\n"
+	"place_later:\n" KEEP_REGISTERS "	mov %eax, %edi\n"
 	"	mov $LOG, %esp\n"
-	"	call place_prepare\n"
-	"	mov STATE+80, %rsp\n"
-	"	mov STATE+104, %r8\n"
-	"	mov STATE+112, %r9\n"
-	"	mov STATE+120, %r10\n"
-	"	mov %rax, %rcx\n"
+	"	call place_prepare\n" BRING_REGISTERS "	mov %rax, %rcx\n"
 	"	cmp $-8192, %rax\n"
 	"	je place_give_up\n"
 	"	movq $0, STATE+72\n"
@@ -431,7 +445,9 @@ __asm__(".text\n"
 	"	mov STATE+64, %rax\n"
 	"	mov %rax, (%rcx)\n"
 	"	movq $0, STATE+72\n"
-	"1:\n"
+	"1:	cmpl $0, STATE+192\n"
+	"	jne place_keep\n"
+	"place_plain:\n"
 	"	mov STATE+8, %rdi\n"
 	"	mov STATE+16, %rsi\n"
 	"	mov STATE+24, %rdx\n"
@@ -448,7 +464,30 @@ __asm__(".text\n"
 	"	add $0x7f, %al\n"
 	"	sahf\n"
 	"	mov %ecx, %eax\n"
-	"	jmp *%r11\n");
+	"	jmp *%r11\n"
+	/* The call is made here, and what it reads and writes goes with it. Whatever interrupts
+	   that before the call makes it begin again at its site, as a plain one; behind it, what
+	   came is copied by the handler. */
+	"place_keep:\n" KEEP_REGISTERS "place_carry:\n"
+	"	mov $LOG, %esp\n"
+	"	call carry_out\n" BRING_REGISTERS "	test %eax, %eax\n"
+	"	jz place_plain\n"
+	"	mov STATE+8, %rdi\n"
+	"	mov STATE+16, %rsi\n"
+	"	mov STATE+24, %rdx\n"
+	"	mov STATE+40, %rcx\n"
+	"	mov SITES+8(%rcx), %eax\n"
+	"	syscall\n"
+	"place_carried:\n"
+	"	mov %rax, STATE+200\n"
+	"	movl $1, STATE+196\n"
+	"	cmpl $0, CARRY+168\n"
+	"	je 1f\n"
+	"	mov $LOG, %esp\n"
+	"	call carry_back\n" BRING_REGISTERS "1:	mov STATE+200, %rcx\n"
+	"	movl $0, STATE+196\n"
+	"place_carry_done:\n"
+	"	jmp 9b\n");
 
 /*
  * A site that makes any call: its number is in eax, and is kept in r11. What a process is told of
@@ -478,6 +517,7 @@ __asm__(".text\n"
 extern const uint8_t place_kinds[268];
 const uint8_t place_kinds[] = {
 	[SYS_read] = PLACE_READ,
+	[SYS_write] = PLACE_WRITE,
 	[SYS_open] = PLACE_PATH_ARG,
 	[SYS_close] = PLACE_CLOSE,
 	[SYS_stat] = PLACE_PATH,

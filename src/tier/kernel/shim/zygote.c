@@ -14,6 +14,7 @@
  */
 struct shared {
 	uint32_t listener; /* number + 1, or 0x80000000 | errno */
+	uint32_t carry;    /* number + 1 of the memory at PLACE_CARRY_AT; 0: none */
 };
 
 static void enter_image(struct slot *s)
@@ -53,20 +54,44 @@ static void enter_image(struct slot *s)
 	__builtin_unreachable();
 }
 
-__attribute__((noreturn)) static void blank(const uint64_t *prog)
+/* The memory that calls are carried in: of one size for good, and not a child's. -1: none. */
+static long make_carry(void)
+{
+	enum { ADD_SEALS = 1033, SEALS = 1 | 2 | 4 /* SEAL, SHRINK, GROW */, DONT_FORK = 10 };
+	long fd = call2(SYS_memfd_create, "carry", 3 /* CLOEXEC, ALLOW_SEALING */);
+
+	if (fd < 0)
+		return -1;
+	if (call2(SYS_ftruncate, fd, PLACE_CARRY_SIZE) == 0 &&
+		call3(SYS_fcntl, fd, ADD_SEALS, SEALS) == 0 &&
+		call6(SYS_mmap, PLACE_CARRY_AT, PLACE_CARRY_SIZE, 1 | 2 /* READ, WRITE */,
+			1 | 0x10 /* SHARED, FIXED */, (uint64_t)fd, 0) == PLACE_CARRY_AT &&
+		call3(SYS_madvise, PLACE_CARRY_AT, PLACE_CARRY_SIZE, DONT_FORK) == 0)
+		return fd;
+	call1(SYS_close, fd);
+	return -1;
+}
+
+__attribute__((noreturn)) static void blank(const uint64_t *prog, uint8_t order)
 {
 	struct shared *w = (struct shared *)SHIM_SHARED;
 	struct slot *s = (struct slot *)SLOT_BASE;
-	/* SECCOMP_SET_MODE_FILTER; NEW_LISTENER | WAIT_KILLABLE_RECV, or without the second */
+	long carry = order == ZYGOTE_CARRY ? make_carry() : -1;
+	/* SECCOMP_SET_MODE_FILTER; NEW_LISTENER | WAIT_KILLABLE_RECV, or without the second: then a
+	 * call that has arrived can still be taken back by a signal, and nothing is carried. */
 	long fd = call3(SYS_seccomp, 1, 8 | 32, prog);
 
+	if (fd >= 0 && carry >= 0)
+		((struct place_state *)PLACE_STATE)->carry = 1;
 	if (fd < 0)
 		fd = call3(SYS_seccomp, 1, 8, prog);
+	w->carry = carry < 0 ? 0 : (uint32_t)carry + 1;
 	__atomic_store_n(&w->listener, fd < 0 ? 0x80000000U | (uint32_t)-fd : (uint32_t)fd + 1,
 		__ATOMIC_SEQ_CST);
 	call3(SYS_futex, &w->listener, FUTEX_WAKE_, 1);
 	call2(SYS_munmap, SHIM_SHARED, 4096);
-	call3(SYS_close_range, 0, ~0U, 2 /* UNSHARE */);
+	if (call3(SYS_close_range, 0, ~0U, 2 /* UNSHARE */) < 0)
+		leave(); /* no memory for a table of its own */
 	kernel_call(SHIM_BLANK, (uint64_t)s, 0, 0, 0);
 	enter_image(s);
 	__builtin_unreachable();
@@ -79,12 +104,13 @@ struct msg {
 	uint32_t flags, pad2;
 };
 
-static void send_blank(uint64_t sock, int32_t pid, int32_t fd)
+/* @carry: -1, or a second descriptor. */
+static void send_blank(uint64_t sock, int32_t pid, int32_t fd, int32_t carry)
 {
 	struct {
 		uint64_t len;
-		int32_t level, type, fd, pad;
-	} c = { 20, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, fd, 0 };
+		int32_t level, type, fd, carry;
+	} c = { carry < 0 ? 20 : 24, 1 /* SOL_SOCKET */, 1 /* SCM_RIGHTS */, fd, carry };
 	int64_t payload = fd < 0 ? fd : pid;
 	uint64_t iov[2] = { (uint64_t)&payload, sizeof(payload) };
 	struct msg m = { .iov = (uint64_t)iov, .iov_count = 1 };
@@ -97,19 +123,20 @@ static void send_blank(uint64_t sock, int32_t pid, int32_t fd)
 		leave();
 }
 
-static void make_blank(uint64_t sock, const uint64_t *prog)
+static void make_blank(uint64_t sock, const uint64_t *prog, uint8_t order)
 {
 	struct shared *w = (struct shared *)SHIM_SHARED;
 	uint32_t got;
 	long pid;
 
+	w->carry = 0;
 	__atomic_store_n(&w->listener, 0, __ATOMIC_SEQ_CST);
 	/* The kernel process becomes the parent, and the descriptor table is one. */
 	pid = call6(SYS_clone, 0x00008000UL /* PARENT */ | 0x400UL /* FILES */ | 17, 0, 0, 0, 0, 0);
 	if (pid == 0)
-		blank(prog);
+		blank(prog, order);
 	if (pid < 0) {
-		send_blank(sock, 0, (int32_t)pid);
+		send_blank(sock, 0, (int32_t)pid, -1);
 		return;
 	}
 	while ((got = __atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) == 0) {
@@ -121,16 +148,18 @@ static void make_blank(uint64_t sock, const uint64_t *prog)
 		/* Killed on its way, by a host that has no memory: nobody else would tell. */
 		if (call3(SYS_tgkill, pid, pid, 0) == -ESRCH_ &&
 			!__atomic_load_n(&w->listener, __ATOMIC_SEQ_CST)) {
-			send_blank(sock, 0, -EAGAIN_);
+			send_blank(sock, 0, -EAGAIN_, -1);
 			return;
 		}
 	}
 	if (got & 0x80000000U) {
-		send_blank(sock, 0, -(int32_t)(got & 0x7fffffff));
-		return;
+		send_blank(sock, 0, -(int32_t)(got & 0x7fffffff), -1);
+	} else {
+		send_blank(sock, (int32_t)pid, (int32_t)got - 1, (int32_t)w->carry - 1);
+		call1(SYS_close, got - 1);
 	}
-	send_blank(sock, (int32_t)pid, (int32_t)got - 1);
-	call1(SYS_close, got - 1);
+	if (w->carry)
+		call1(SYS_close, w->carry - 1);
 }
 
 /* @keep: pairs of addresses that stay mapped, in order; everything between them goes. */
@@ -150,6 +179,6 @@ void shim_zygote(uint64_t sock, const uint64_t *keep, uint64_t count, void *filt
 	}
 	call2(SYS_munmap, from, 0x7ffffffff000UL - from);
 	while (call3(SYS_read, sock, &order, 1) == 1)
-		make_blank(sock, prog);
+		make_blank(sock, prog, order);
 	leave();
 }

@@ -89,7 +89,7 @@ struct in6_addr inet_source(const struct sock *s, const struct in6_addr *to)
 {
 	const struct in6_addr *own = &s->local.in6.sin6_addr;
 
-	if (!inet_addr_any(own))
+	if (!inet_addr_any(own) && !group_is(own))
 		return *own;
 	return is_v4(to) ? lo4 : lo6; /* the preferred source of lo's routes */
 }
@@ -264,7 +264,10 @@ int inet_bind(struct sock *s, struct task *t, const struct saddr *a)
 	}
 	if (s->family == AF_INET6 && is_v4(&addr) && s->v6only)
 		return -EINVAL;
-	if (!inet_addr_any(&addr) && (!net_is_up(s->k, s->net) || !inet_addr_is_ours(&addr)))
+	if (group_is(&addr) && s->family == AF_INET6 && s->type == SOCK_STREAM)
+		return -EINVAL;
+	if (!inet_addr_any(&addr) && !group_is(&addr) &&
+		(!net_is_up(s->k, s->net) || !inet_addr_is_ours(&addr)))
 		return -EADDRNOTAVAIL;
 	if (port && port < PORT_PRIVILEGED && !net_may(t, CAP_NET_BIND_SERVICE))
 		return -EACCES;
@@ -354,6 +357,16 @@ struct sock *inet_lookup(const struct sock *asker, const struct in6_addr *addr, 
 		}
 	}
 	return best;
+}
+
+struct sock *inet_next(const struct sock *asker, struct sock *after, const struct in6_addr *addr,
+	uint16_t port, const struct in6_addr *from, uint16_t from_port)
+{
+	struct sock *o = after ? after->hash_next : table_of(asker)[port % NAME_BUCKETS];
+
+	while (o && (o->net != asker->net || !match(o, addr, port, from, from_port)))
+		o = o->hash_next;
+	return o;
 }
 
 /* TCP */

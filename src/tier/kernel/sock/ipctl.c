@@ -124,8 +124,11 @@ void ip_ctl_fill(const struct sock *s, const struct in6_addr *to, struct ip_ctl 
 	int v;
 
 	if (!(c->said & IP_TTL_SAID)) {
-		v = v4 ? sock_opt(s, IPPROTO_IP, IP_TTL)
-		       : sock_opt(s, IPPROTO_IPV6, IPV6_UNICAST_HOPS);
+		if (v4)
+			v = sock_opt(s, IPPROTO_IP, group_is(to) ? IP_MULTICAST_TTL : IP_TTL);
+		else
+			v = sock_opt(s, IPPROTO_IPV6,
+				group_is(to) ? IPV6_MULTICAST_HOPS : IPV6_UNICAST_HOPS);
 		c->ttl = v < 0 ? HOPS_DEFAULT : (uint8_t)v;
 	}
 	if (!(c->said & IP_TOS_SAID)) {

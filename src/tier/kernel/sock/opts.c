@@ -81,11 +81,15 @@ static const struct opt_row {
 	{ IPPROTO_IP, IP_MTU_DISCOVER, AF_INET, 0, 1, 0, 5, false },
 	{ IPPROTO_IP, IP_MULTICAST_TTL, AF_INET, 0, 1, 0, 255, false },
 	{ IPPROTO_IP, IP_MULTICAST_LOOP, AF_INET, 0, 1, 0, 0, true },
+	{ IPPROTO_IP, IP_MULTICAST_IF, AF_INET, 0, 0, INT32_MIN, INT32_MAX, false },
+	{ IPPROTO_IP, 49 /* IP_MULTICAST_ALL */, AF_INET, 0, 1, 0, 1, false },
 	{ IPPROTO_IP, IP_FREEBIND, AF_INET, 0, 0, 0, 0, true },
 	{ IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, AF_INET, 0, 0, 0, 0, true },
 	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, AF_INET6, 0, 64, -1, 255, false },
 	{ IPPROTO_IPV6, IPV6_MULTICAST_HOPS, AF_INET6, 0, 1, -1, 255, false },
 	{ IPPROTO_IPV6, IPV6_MULTICAST_LOOP, AF_INET6, 0, 1, 0, 1, false },
+	{ IPPROTO_IPV6, IPV6_MULTICAST_IF, AF_INET6, 0, 0, 0, INT32_MAX, false },
+	{ IPPROTO_IPV6, 29 /* IPV6_MULTICAST_ALL */, AF_INET6, 0, 1, 0, 1, false },
 	{ IPPROTO_IPV6, IPV6_TCLASS, AF_INET6, 0, 0, -1, 255, false },
 	{ IPPROTO_IPV6, IPV6_RECVPKTINFO, AF_INET6, 0, 0, 0, 0, true },
 	{ IPPROTO_IPV6, IPV6_RECVERR, AF_INET6, 0, 0, 0, 0, true },
@@ -162,6 +166,13 @@ static int opt_put(struct sock *s, const struct opt_row *r, int value)
 	if (i == s->opt_count)
 		s->opt_count++;
 	return 0;
+}
+
+int sock_opt_set(struct sock *s, int level, int name, int value)
+{
+	const struct opt_row *r = row_of(s, level, name);
+
+	return r ? opt_put(s, r, value) : -ENOPROTOOPT;
 }
 
 static uint32_t buf_size(int v, uint32_t min, uint32_t max)
@@ -313,6 +324,8 @@ long sock_setopt(struct sock *s, struct task *t, int level, int name, gva_t val,
 		return set_timeout(t, val, len, name == SO_RCVTIMEO ? &s->rcvtimeo : &s->sndtimeo);
 	if (level == SOL_SOCKET && name == SO_LINGER)
 		return set_linger(s, t, val, len);
+	if (group_knows(s, level, name))
+		return group_setopt(s, t, level, name, val, len);
 	if (len < (int32_t)sizeof(v)) {
 		uint8_t byte;
 

@@ -155,6 +155,7 @@ void sock_unref(struct sock *s)
 		s->all_next->all_prev = s->all_prev;
 	st->count--;
 	inode_unref(s->inode);
+	free(s->groups);
 	landlock_unref(s->landlock);
 	ns_unref(s->net);
 	free(s);

@@ -109,7 +109,7 @@ struct sock_ops {
 enum sock_conn { SOCK_UNCONNECTED, SOCK_CONNECTING, SOCK_CONNECTED };
 enum sock_urg { URG_NONE, URG_HERE, URG_TAKEN };
 enum { SHUT_RCV_BIT = 1, SHUT_SEND_BIT = 2, SHUT_BOTH_BITS = 3 };
-enum { SOCK_OPTS_MAX = 24 };
+enum { SOCK_OPTS_MAX = 24, SOCK_GROUPS_MAX = 20 };
 
 struct sock {
 	unsigned refs;
@@ -162,6 +162,8 @@ struct sock {
 		int32_t value;
 	} opts[SOCK_OPTS_MAX];
 	uint32_t opt_count;
+	struct in6_addr *groups; /* sock/group.c: SOCK_GROUPS_MAX of them, or NULL */
+	uint32_t group_count;
 
 	void *host;   /* the channel to ward only: trap/hostfile.c */
 	bool channel; /* it was that, where it was walked: whoever goes on gives it another */
@@ -205,6 +207,17 @@ void sock_unref(struct sock *s);
 /* An open file for @s: takes the reference on success only. */
 struct file *sock_file(struct sock *s, unsigned flags);
 struct sock *sock_of(const struct file *f); /* NULL: not a socket */
+/* sock/group.c: multicast. Is it an address of a group; an option of theirs; and set it. */
+bool group_is(const struct in6_addr *a);
+bool group_knows(const struct sock *s, int level, int name);
+long group_setopt(struct sock *s, struct task *t, int level, int name, gva_t val, int32_t len);
+/* Has anybody in @s' network joined @a? Does @s hear what is sent to it? */
+bool group_is_joined(const struct sock *s, const struct in6_addr *a);
+bool group_hears(const struct sock *s, const struct in6_addr *a);
+void groups_walk(struct sock *s, struct walk *w);
+/* The option of sock/opts.c' table, checked against its range. */
+int sock_opt_set(struct sock *s, int level, int name, int value);
+
 /* sock/show.c: what /proc/net says to @reader; and TCP's state as Linux numbers them. */
 void socks_show_inet(const struct task *reader, int family, int type, struct buf *out);
 void socks_show_unix(const struct task *reader, struct buf *out);
@@ -274,6 +287,9 @@ void unix_gc_soon(struct kernel *k); /* something was closed */
 void inet_unhash(struct sock *s);
 struct sock *inet_lookup(const struct sock *asker, const struct in6_addr *addr, uint16_t port,
 	const struct in6_addr *from, uint16_t from_port, bool listeners);
+/* The next of all that would do (NULL: the first); NULL: there are no more. */
+struct sock *inet_next(const struct sock *asker, struct sock *after, const struct in6_addr *addr,
+	uint16_t port, const struct in6_addr *from, uint16_t from_port);
 /* Any form of an address as in6 (v4 mapped): 0, -EAFNOSUPPORT, -EINVAL. */
 int inet_addr_in(const struct sock *s, const struct saddr *a, struct in6_addr *ret, uint16_t *port);
 void inet_addr_out(

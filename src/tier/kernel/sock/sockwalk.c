@@ -70,6 +70,7 @@ static void fields_walk(struct sock *s, struct walk *w)
 	walk_u32(w, "bind_uid", &s->bind_uid);
 	walk_count(w, "opt_count", &s->opt_count, SOCK_OPTS_MAX);
 	walk_bytes(w, "opts", s->opts, sizeof(s->opts));
+	groups_walk(s, w);
 	if (w->mode == WALK_SAVE)
 		return;
 	s->channel = channel;

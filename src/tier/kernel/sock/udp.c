@@ -40,7 +40,7 @@ static int udp_target(struct sock *s, const struct saddr *a, struct in6_addr *ad
 		*addr = is_v4(addr) || s->family == AF_INET ? lo4 : lo6;
 	if (is_v4(addr) && addr->s6_addr[12] == 255 && !s->broadcast)
 		return -EACCES;
-	if (!net_is_up(s->k, s->net) || !inet_addr_is_ours(addr))
+	if (!net_is_up(s->k, s->net) || (!inet_addr_is_ours(addr) && !group_is(addr)))
 		return -ENETUNREACH;
 	if (s->family == AF_INET6 && s->v6only && is_v4(addr))
 		return -ENETUNREACH;
@@ -76,7 +76,8 @@ static long udp_connect(struct sock *s, struct task *t, const struct saddr *a, b
 	r = inet_autobind(s, t);
 	if (r < 0)
 		return r;
-	s->local.in6.sin6_addr = inet_source(s, &addr);
+	if (!group_is(&s->local.in6.sin6_addr)) /* that says what it hears */
+		s->local.in6.sin6_addr = inet_source(s, &addr);
 	s->remote.in6.sin6_addr = addr;
 	s->remote.in6.sin6_port = htons(port);
 	s->conn = SOCK_CONNECTED;
@@ -97,14 +98,41 @@ static void deliver(struct sock *s, struct sock *to, struct skb *b, const struct
 	wait_wake(&to->wait, POLLIN | POLLRDNORM);
 }
 
+/* A copy for each that hears the group; lost where there is no memory for one. */
+static void to_group(struct sock *s, const struct skb *b, const struct in6_addr *from)
+{
+	const struct ip_ctl *c = &b->scm.ip;
+	uint16_t port = ntohs(b->src.in6.sin6_port), from_port = ntohs(s->local.in6.sin6_port);
+	struct sock *to = NULL;
+
+	if (!group_is_joined(s, &c->to))
+		return;
+	while ((to = inet_next(s, to, &c->to, port, from, from_port))) {
+		struct skb *copy = group_hears(to, &c->to) ? skb_create(b->len) : NULL;
+
+		if (!copy)
+			continue;
+		memcpy(copy->data, b->data, b->len);
+		copy->len = b->len;
+		copy->scm.ip = *c;
+		deliver(s, to, copy, from);
+	}
+}
+
 /* The datagram is whole: to whom it goes is written in it. */
 static void dispatch(struct sock *s, struct skb *b)
 {
 	const struct ip_ctl *c = &b->scm.ip;
 	struct in6_addr from = c->said & IP_SOURCE_SAID ? c->source : inet_source(s, &c->to);
-	struct sock *to = inet_lookup(s, &c->to, ntohs(b->src.in6.sin6_port), &from,
-		ntohs(s->local.in6.sin6_port), false);
+	struct sock *to;
 
+	if (group_is(&c->to)) {
+		to_group(s, b, &from);
+		skb_free(s->k, b);
+		return;
+	}
+	to = inet_lookup(s, &c->to, ntohs(b->src.in6.sin6_port), &from,
+		ntohs(s->local.in6.sin6_port), false);
 	if (to) {
 		deliver(s, to, b, &from);
 		return;

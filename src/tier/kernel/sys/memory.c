@@ -221,7 +221,7 @@ static long map_locked(struct task *t, uint64_t a[6])
  * them for reading gets a descriptor that can do no more, or mprotect would make the mapping
  * writable behind our back.
  */
-static int copy_for(struct kernel *k, int fd, bool writable)
+int memory_fd(struct kernel *k, int fd, bool writable)
 {
 	int flags = writable || k->host_proc < 0 ? O_RDONLY : fcntl(fd, F_GETFL);
 	char name[32];
@@ -292,7 +292,7 @@ SYSCALL6(mmap, uint64_t, addr, uint64_t, len, unsigned, prot, unsigned, flags, i
 	slot = &task->files->slots[fd];
 	mirror = file_writable(f) ? src.fd + 1 : -(src.fd + 1);
 	if (slot->mirror != mirror) {
-		int copy = copy_for(task->k, src.fd, file_writable(f));
+		int copy = memory_fd(task->k, src.fd, file_writable(f));
 
 		if (copy < 0)
 			return -ENFILE;

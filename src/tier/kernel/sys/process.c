@@ -51,12 +51,8 @@ static void embryo_late(struct kernel *k, struct ktimer *timer)
 {
 	struct task *t = (struct task *)((char *)timer - offsetof(struct task, embryo_timer));
 
-	if (!t->embryo)
-		return;
-	if (t->proc->task_count == 1)
-		proc_exit(t->proc, SIGKILL);
-	else
-		task_exit(t, SIGKILL);
+	if (t->embryo)
+		embryo_end(t);
 }
 
 /* Will its children be in its own pid namespace? */
@@ -127,7 +123,7 @@ static long order_clone(struct task *t, struct task *n, const struct clone_req *
 	o.c.token = n->token;
 	o.c.tid = task_nr(t, n);
 	o.c.wait = (q->flags & CLONE_VFORK) != 0;
-	o.c.log = place_has_log(t);
+	o.c.log = place_has_log(t) || t->mm->carry;
 	if (!order_write(t, &o, sizeof(o)))
 		return -EFAULT;
 	t->call.ordered = true;
@@ -163,6 +159,8 @@ static long clone_task(struct task *t, const struct clone_req *q)
 		t->k->report->pids_refused++;
 		return -EAGAIN;
 	}
+	if (!(q->flags & CLONE_THREAD) && !host_has_room(engine_of(t->k)))
+		return -EAGAIN;
 	place_signals_sync(t);
 	place_signals_end(t);
 	if ((q->flags & (CLONE_VM | CLONE_VFORK)) == CLONE_VM)
@@ -364,6 +362,7 @@ struct wait_req {
 	int kind;
 	int32_t id;
 	int options;
+	int32_t maker; /* with __WNOTHREAD: its own children only */
 };
 
 static bool wanted(const struct wait_req *q, const struct proc *c)
@@ -371,6 +370,8 @@ static bool wanted(const struct wait_req *q, const struct proc *c)
 	bool clone_child = c->exit_signal != SIGCHLD;
 
 	if (!(q->options & __WALL) && clone_child != ((q->options & __WCLONE) != 0))
+		return false;
+	if ((q->options & __WNOTHREAD) && c->maker != q->maker)
 		return false;
 	return q->kind == BY_ANY || (q->kind == BY_PID && c->pid == q->id) ||
 	       (q->kind == BY_PGRP && c->pgrp && c->pgrp->id == q->id);
@@ -472,7 +473,7 @@ static struct rusage usage_told(const struct news *n)
 
 SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 {
-	struct wait_req q = { .kind = BY_PID, .options = options | WEXITED };
+	struct wait_req q = { .kind = BY_PID, .options = options | WEXITED, .maker = task->tid };
 	struct news n;
 	struct rusage ru;
 	long r, shown;
@@ -527,7 +528,7 @@ static void fill_info(const struct task *t, union gsiginfo *si, const struct new
 
 SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage)
 {
-	struct wait_req q = { .id = id, .options = options };
+	struct wait_req q = { .id = id, .options = options, .maker = task->tid };
 	union gsiginfo si = { 0 };
 	struct news n;
 	struct rusage ru;

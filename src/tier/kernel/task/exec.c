@@ -195,22 +195,26 @@ int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x)
 	return r < 0 ? r : take_words(t, d, envp, &x->envp);
 }
 
+/* All of it, or no image: but what the disk says is not to be taken for that. */
+static int read_part(struct file *f, void *buf, size_t len, uint64_t at)
+{
+	ssize_t n = at > INT64_MAX - len ? 0 : file_kread(f, buf, len, (int64_t)at);
+
+	return n < 0 ? (int)n : (size_t)n == len ? 0 : -ENOEXEC;
+}
+
 static int read_image(struct file *f, struct image *im)
 {
 	const Elf64_Ehdr *h = &im->h;
-	size_t len;
+	int r = read_part(f, &im->h, sizeof(im->h), 0);
 
-	if (file_kread(f, &im->h, sizeof(im->h), 0) != sizeof(im->h))
-		return -ENOEXEC;
+	if (r < 0)
+		return r;
 	if (memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
 		h->e_machine != EM_X86_64 || (h->e_type != ET_EXEC && h->e_type != ET_DYN) ||
 		h->e_phentsize != sizeof(Elf64_Phdr) || !h->e_phnum || h->e_phnum > PHDRS_MAX)
 		return -ENOEXEC;
-	len = h->e_phnum * sizeof(Elf64_Phdr);
-	if (h->e_phoff > INT64_MAX - len ||
-		file_kread(f, im->ph, len, (int64_t)h->e_phoff) != (ssize_t)len)
-		return -ENOEXEC;
-	return 0;
+	return read_part(f, im->ph, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff);
 }
 
 static int open_interp(struct task *t, struct exec *x, const struct image *im)
@@ -218,14 +222,16 @@ static int open_interp(struct task *t, struct exec *x, const struct image *im)
 	for (unsigned i = 0; i < im->h.e_phnum; i++) {
 		const Elf64_Phdr *p = &im->ph[i];
 		char path[GUEST_PATH_MAX];
+		int r;
 
 		if (p->p_type != PT_INTERP)
 			continue;
-		if (p->p_filesz < 2 || p->p_filesz > sizeof(path) || p->p_offset > INT64_MAX)
+		if (p->p_filesz < 2 || p->p_filesz > sizeof(path))
 			return -ENOEXEC;
-		if (file_kread(x->file, path, p->p_filesz, (int64_t)p->p_offset) !=
-				(ssize_t)p->p_filesz ||
-			path[p->p_filesz - 1])
+		r = read_part(x->file, path, p->p_filesz, p->p_offset);
+		if (r < 0)
+			return r;
+		if (path[p->p_filesz - 1])
 			return -ENOEXEC;
 		return vfs_open_exec(t, AT_FDCWD, path, 0, &x->interp);
 	}

@@ -24,6 +24,8 @@ void pi_owner_gone(struct task *t);
 void sched_inherit(struct task *child, const struct task *from);
 /* Undo of task_clone() before the task ever ran. */
 void task_abandon(struct task *t);
+/* Its parent knows of it, and it never came up. */
+void embryo_end(struct task *t);
 /* One thread ends; the last one ends the process with @status (a wait(2) status). */
 void task_exit(struct task *t, int status);
 /* execve: all other threads are gone, @t becomes the leader, caught signals are reset. */

@@ -90,10 +90,12 @@ struct mm {
 	struct mm_policies *policies; /* sys/numa.c; NULL: none */
 	uint8_t *slots;               /* the engine's: one byte per slot of the shim */
 	unsigned slot_next;
-	struct place *place; /* the engine's: call sites, or NULL */
-	bool place_off;      /* the table is not there: the program has something else there */
-	bool place_shut;     /* a filter inside is to see every call: no more answers */
-	bool place_many;     /* has had threads: no more answers by path */
+	struct place *place;       /* the engine's: call sites, or NULL */
+	struct place_carry *carry; /* the engine's, and the guest's too: trap/carry.h; NULL: none */
+	struct carried *carried;   /* while a call is made that is carried */
+	bool place_off;  /* the table is not there: the program has something else there */
+	bool place_shut; /* a filter inside is to see every call: no more answers */
+	bool place_many; /* has had threads: no more answers by path */
 };
 
 /* One system call in flight: see task/wait.h. */
@@ -124,6 +126,7 @@ struct call {
 	bool go_native; /* the answer is: let the host do it (close, exit, mmap of a file) */
 	int map_fd;     /* a host descriptor + 1 to put into the guest's process first, */
 	int map_at;     /* at this number */
+	int spare;      /* files_spare()'s, until the next call: the order is obeyed by then */
 	bool ordered;   /* an order lies in the slot: kick */
 	/* For trap/answers.h: */
 	bool unsteady; /* its path led where names come and go by themselves */
@@ -223,6 +226,7 @@ struct proc {
 	struct task *tasks;  /* the first is the leader, also after it is dead */
 	unsigned task_count; /* live ones */
 	struct proc *parent, *children, *sibling;
+	int32_t maker; /* tid of the parent's thread that made it, or has it since that one ended */
 	struct proc *next; /* all processes of the kernel */
 	struct pgrp *pgrp;
 	struct proc *pgrp_next;

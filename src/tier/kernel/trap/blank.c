@@ -180,7 +180,8 @@ static void zygote_main(struct kernel *k, int sock)
 	/* When memory runs out, a guest goes, not the kernel process. */
 	if (k->host_proc >= 0)
 		host_put(k->host_proc, "self/oom_score_adj", "500");
-	host_close_from(4);
+	if (host_close_from(4) < 0)
+		_exit(102);
 	close(0);
 	close(1);
 	close(2);
@@ -217,13 +218,12 @@ int zygote_start(struct engine *e, struct err *err)
 	if (r < 0)
 		return err_set(err, -r, "making the zygote's socket");
 	place_begin(e->k, ((const struct shim_head *)shim_blob)->stubs);
-	pid = fork();
+	pid = host_fork();
 	if (pid < 0) {
-		r = errno;
 		place_forked(e->k);
 		close(pair[0]);
 		close(pair[1]);
-		return err_set(err, r, "forking the zygote");
+		return err_set(err, -pid, "forking the zygote");
 	}
 	if (pid == 0)
 		zygote_main(e->k, pair[1]);
@@ -236,7 +236,7 @@ int zygote_start(struct engine *e, struct err *err)
 	return 0;
 }
 
-int engine_go(struct kernel *k, const struct cgroup *cg, struct err *err)
+int engine_go(struct kernel *k, struct cgroup *cg, struct err *err)
 {
 	struct engine *e = engine_of(k);
 	int r = cgroup_send(cg, e->zygote, err);
@@ -313,10 +313,24 @@ void blank_wanted(struct task *t)
 		blank_ask(e);
 }
 
+void blank_lost(struct engine *e, struct host_proc *hp)
+{
+	struct host_proc **pp = &e->blanks;
+
+	while (*pp && *pp != hp)
+		pp = &(*pp)->next;
+	if (!*pp)
+		return;
+	*pp = hp->next;
+	e->blank_count--;
+}
+
 /* A zygote that is not there any more is noticed by the loop thread. */
 void zygote_tell(struct engine *e, unsigned count)
 {
-	while (count-- && send(e->zygote, "b", 1, MSG_NOSIGNAL) == 1)
+	const char order = e->k->age && e->k->fast == FAST_CARRY ? ZYGOTE_CARRY : ZYGOTE_BLANK;
+
+	while (count-- && send(e->zygote, &order, 1, MSG_NOSIGNAL) == 1)
 		;
 }
 
@@ -331,11 +345,11 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	struct engine *e = engine_of(k);
 	int64_t pid = 0;
 	unsigned count = 0;
-	int fd = -1;
-	ssize_t n = host_recv_fds(e->zygote, &pid, sizeof(pid), &fd, 1, &count);
+	int fds[2] = { -1, -1 };
+	ssize_t n = host_recv_fds(e->zygote, &pid, sizeof(pid), fds, 2, &count);
+	own_fd int fd = fds[0], carry = fds[1];
 	struct trap *trap;
 	struct host_proc *hp;
-	int r = -ENOMEM;
 
 	if (n != sizeof(pid)) { /* it is dead: what runs goes on, nothing new can start */
 		watch_remove(k, w);
@@ -344,36 +358,31 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 		return;
 	}
 	e->blank_asked--;
-	if (pid <= 1 || count != 1) {
-		e->fail = pid < 0 ? (int)pid : -EAGAIN;
-		wait_wake(&e->blank_queue, 0);
-		return;
-	}
-	e->fail = 0;
-	trap = calloc(1, sizeof(*trap));
+	trap = pid > 1 && count ? calloc(1, sizeof(*trap)) : NULL;
 	if (!trap) {
-		close(fd);
-		end_blank((pid_t)pid);
-		e->fail = -ENOMEM;
+		/* Its listener did not arrive: there was no number left for it. */
+		e->fail = pid < 0 ? (int)pid : pid > 1 && !count ? -ENFILE : -EAGAIN;
+		if (pid > 1)
+			end_blank((pid_t)pid);
 		wait_wake(&e->blank_queue, 0);
 		return;
 	}
 	trap->k = k;
-	trap->fd = fd;
-	trap->pid = (pid_t)pid;
+	trap->fd = take_fd(&fd);
 	trap->refs = 1;
-	hp = host_proc_create(k, trap, (pid_t)pid);
+	e->fail = trap_thread(e); /* before anybody moves in */
+	hp = e->fail ? NULL : host_proc_create(k, trap, (pid_t)pid);
+	if (hp && carry >= 0)
+		hp->carry = carry_map(carry);
 	if (hp && host_add(e, hp, (pid_t)pid, SLOT_BASE)) {
 		trap_first(trap); /* mostly it waits already, and somebody for it */
 		trap_start(trap);
-		r = 0;
-	}
-	if (r < 0) {
+	} else {
 		if (hp) /* its end frees the rest */
 			host_proc_kill(hp);
 		else
 			end_blank((pid_t)pid);
-		e->fail = -ENOMEM;
+		e->fail = e->fail ? e->fail : -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}
 	trap_unref(trap);

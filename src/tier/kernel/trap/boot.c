@@ -7,13 +7,14 @@
  *        lock, like any other.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/epoll.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
 
+#include "host/host.h"
 #include "tier/kernel/io/disk.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/trap/engine.h"
@@ -43,10 +44,11 @@ int engine_start(struct kernel *k, struct err *e)
 	r = zygote_start(en, e); /* before the first thread */
 	if (r < 0)
 		return r;
-	k->epoll = epoll_create1(EPOLL_CLOEXEC);
-	k->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (k->epoll < 0 || k->timer_fd < 0)
-		return err_set(e, errno, "making the loop's descriptors");
+	k->epoll = r = host_epoll();
+	if (r >= 0)
+		k->timer_fd = r = host_timerfd();
+	if (r < 0)
+		return err_set(e, -r, "making the loop's descriptors");
 	k->timer_watch = (struct watch){ .fd = k->timer_fd, .events = EPOLLIN, .fn = on_timer };
 	r = watch_add(k, &k->timer_watch);
 	if (r == 0)
@@ -56,10 +58,25 @@ int engine_start(struct kernel *k, struct err *e)
 	return r < 0 ? err_set(e, -r, "making the loop") : 0;
 }
 
+/*
+ * Our end is theirs, but the host looks for them only when all that was ours is gone. So that they
+ * go beside us, not after us.
+ */
+static void end_zygote(struct kernel *k)
+{
+	struct engine *e = engine_of(k);
+
+	kernel_lock(k); /* for good */
+	for (struct host_proc *hp = e->blanks; hp; hp = hp->next)
+		syscall(SYS_tgkill, hp->pid, hp->pid, SIGKILL);
+	syscall(SYS_tgkill, e->zygote_pid, e->zygote_pid, SIGKILL);
+}
+
 void engine_over(struct kernel *k)
 {
 	int status = k->over_status;
 
+	end_zygote(k);
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 

@@ -10,6 +10,7 @@
 
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/shim/shim.h"
+#include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/place.h"
 
 /*
@@ -25,8 +26,6 @@ struct trap {
 	struct kernel *k;
 	int fd;
 	unsigned refs; /* host processes, and the thread */
-	pid_t pid;     /* whose it was first */
-	struct trap *next;
 };
 
 struct host_proc {
@@ -37,6 +36,7 @@ struct host_proc {
 	pid_t pid;
 	struct host_proc *next; /* ready blanks */
 	uint64_t blank_notif;
+	struct place_carry *carry; /* a blank's, for its image; NULL: none */
 	bool killed;
 };
 
@@ -76,9 +76,8 @@ struct engine {
 	struct watch zygote_watch;
 	struct host_proc *blanks;
 	unsigned blank_count, blank_asked;
-	unsigned ask;          /* of these, not told to the zygote yet */
-	struct trap *starting; /* listeners that get a thread when the lock is given back */
-	struct worker *idle;   /* threads that have nothing to read */
+	unsigned ask;        /* of these, not told to the zygote yet */
+	struct worker *idle; /* threads that have nothing to read */
 	unsigned idle_count;
 	bool forks; /* the guest makes processes: blanks are replaced at once */
 	struct ktimer refill;
@@ -86,7 +85,8 @@ struct engine {
 	struct host_task *hash[HOST_HASH];
 	struct out out[OUT_MAX];
 	unsigned out_count;
-	uint64_t vdso; /* AT_SYSINFO_EHDR, the same in every guest */
+	struct carried carried; /* what goes with the call that is being made */
+	uint64_t vdso;          /* AT_SYSINFO_EHDR, the same in every guest */
 	uint64_t hwcap, hwcap2, minsigstksz, clktck;
 	uint64_t cpus[GUEST_CPU_WORDS]; /* those that ward was given */
 	bool stays;                     /* there are several, and they are known */
@@ -108,9 +108,10 @@ static inline struct engine *engine_of(struct kernel *k)
 int engine_look(struct kernel *k, struct err *e);
 /* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
 int engine_start(struct kernel *k, struct err *e);
-/* blank.c: the zygote enters these too, and goes on to the first blanks. */
+/* blank.c: the zygote enters these too (they are not ours any more), and goes on to the first
+ * blanks. */
 struct cgroup;
-int engine_go(struct kernel *k, const struct cgroup *cg, struct err *e);
+int engine_go(struct kernel *k, struct cgroup *cg, struct err *e);
 /* It has made a network that is nobody's, and this thread enters it. */
 int engine_join(struct kernel *k, struct err *e);
 void engine_loop(struct kernel *k) __attribute__((noreturn));
@@ -125,6 +126,8 @@ void blank_ask(struct engine *e);
 /* One was taken; a process forks, so that one will be wanted. */
 void blank_taken(struct engine *e);
 void blank_wanted(struct task *t);
+/* Not among the ready ones any more, if it was. */
+void blank_lost(struct engine *e, struct host_proc *hp);
 void zygote_tell(struct engine *e, unsigned count); /* without the lock */
 int zygote_start(struct engine *e, struct err *err);
 void zygote_readable(struct kernel *k, struct watch *w, unsigned events);
@@ -134,6 +137,8 @@ struct host_task *host_find(struct engine *e, pid_t tid);
 struct host_task *host_add(struct engine *e, struct host_proc *hp, pid_t tid, uint64_t slot);
 void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
+/* Is there a descriptor left for one more? */
+bool host_has_room(const struct engine *e);
 /* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
 /* The stack pointer of a task that waits in a call; 0: nobody can say. */
@@ -148,12 +153,16 @@ void host_set_limit(struct proc *p, int what, uint64_t stack);
 /* set_robust_list's address of a live task; 0: none. */
 uint64_t host_robust_list(struct task *t);
 extern const struct mm_ops host_mm_ops;
+/* Several pieces at once: how many bytes, or -1. */
+ssize_t host_write_parts(
+	struct mm *mm, const struct iovec *to, const struct iovec *from, unsigned n);
 /* One for a new thread in the memory of @t, which is in a call. */
 int shim_slot_alloc(struct task *t, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
-/* Gives it a thread: one that is idle, or a new one, after the replies of this section. */
+/* Is there a thread for one more listener? Then trap_start() has it. 0 or -errno. */
+int trap_thread(struct engine *e);
 void trap_start(struct trap *trap);
 /* What has arrived before there is a thread to read it; in a section. */
 void trap_first(struct trap *trap);

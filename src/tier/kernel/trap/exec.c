@@ -131,6 +131,10 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	mm_unref(t->mm);
 	t->mm = mm;
 	mm->host_pid = hp->pid;
+	if (!mm->place_off) {
+		mm->carry = hp->carry;
+		hp->carry = NULL;
+	}
 	mm->place_shut = t->exec_step = t->trace != NULL;
 	host_set_cpus(t);
 	if (t->proc->limits[RLIMIT_AS].rlim_cur != RLIM_INFINITY)

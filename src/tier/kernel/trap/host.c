@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "host/host.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/engine.h"
 
 static struct host_task **bucket(struct engine *e, pid_t tid)
@@ -91,16 +92,10 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 {
 	struct host_proc *hp = (struct host_proc *)w;
 	struct engine *e = engine_of(k);
-	struct host_proc **pp = &e->blanks;
 	struct host_task *ht;
 
 	watch_remove(k, w);
-	while (*pp && *pp != hp)
-		pp = &(*pp)->next;
-	if (*pp) { /* a blank that died before anyone used it */
-		*pp = hp->next;
-		e->blank_count--;
-	}
+	blank_lost(e, hp); /* it died before anyone used it */
 	if (hp->proc) {
 		struct proc *p = hp->proc;
 		int status = hp->killed ? SIGKILL : status_of(w->fd);
@@ -114,6 +109,7 @@ static void on_death(struct kernel *k, struct watch *w, unsigned events)
 	if (ht && ht->hp == hp && !ht->task)
 		host_drop(e, ht); /* it never got an image */
 	close(w->fd);
+	carry_unmap(hp->carry);
 	trap_unref(hp->trap);
 	free(hp);
 }
@@ -138,6 +134,15 @@ struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pi
 	}
 	trap->refs++;
 	return hp;
+}
+
+bool host_has_room(const struct engine *e)
+{
+	int fd = copy_fd(e->zygote);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 void host_proc_kill(struct host_proc *hp)
@@ -180,18 +185,37 @@ uint64_t host_sp(struct task *t)
 	return n > 0 && at ? strtoull(at, NULL, 16) : 0;
 }
 
+static size_t host_mm_hand(struct mm *mm, void *dst, uint64_t src, size_t len)
+{
+	return mm->carried ? carry_read(mm->carried, dst, src, len, true) : 0;
+}
+
 static ssize_t host_mm_read(struct mm *mm, void *dst, uint64_t src, size_t len)
 {
 	struct iovec to = { dst, len }, from = { (void *)(uintptr_t)src, len };
 
+	if (mm->carried && carry_read(mm->carried, dst, src, len, false))
+		return (ssize_t)len;
 	return mm->host_pid > 1 ? process_vm_readv(mm->host_pid, &to, 1, &from, 1, 0) : -1;
+}
+
+ssize_t host_write_parts(
+	struct mm *mm, const struct iovec *to, const struct iovec *from, unsigned n)
+{
+	ssize_t sum = 0;
+
+	if (!mm->carried || !carry_write(mm->carried, to, from, n))
+		return mm->host_pid > 1 ? process_vm_writev(mm->host_pid, from, n, to, n, 0) : -1;
+	for (unsigned i = 0; i < n; i++)
+		sum += (ssize_t)to[i].iov_len;
+	return sum;
 }
 
 static ssize_t host_mm_write(struct mm *mm, uint64_t dst, const void *src, size_t len)
 {
 	struct iovec from = { (void *)(uintptr_t)src, len }, to = { (void *)(uintptr_t)dst, len };
 
-	return mm->host_pid > 1 ? process_vm_writev(mm->host_pid, &from, 1, &to, 1, 0) : -1;
+	return host_write_parts(mm, &to, &from, 1);
 }
 
 bool host_poke(struct task *t, uint64_t at, const void *bytes, size_t len)
@@ -211,7 +235,9 @@ bool host_poke(struct task *t, uint64_t at, const void *bytes, size_t len)
 	return n == (ssize_t)len;
 }
 
-const struct mm_ops host_mm_ops = { host_mm_read, host_mm_write };
+const struct mm_ops host_mm_ops = {
+	.read = host_mm_read, .write = host_mm_write, .hand = host_mm_hand
+};
 
 /* The first thread has one: slot 0, or in a forked child that of the thread which forked. The rest
  * are handed out as threads come. */

@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 
 #include "tier/kernel/ns/pid.h"
+#include "tier/kernel/shim/blob.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/sys/usage.h"
 #include "tier/kernel/task/deliver.h"
@@ -135,13 +136,10 @@ struct out *engine_out(struct engine *e)
 	return o;
 }
 
-static void start_threads(struct kernel *k, struct trap *first);
-
 void engine_end(struct kernel *k)
 {
 	struct engine *e = engine_of(k);
 	struct out out[OUT_MAX];
-	struct trap *starting;
 	unsigned n, ask;
 	bool over;
 
@@ -153,14 +151,11 @@ void engine_end(struct kernel *k)
 	e->out_count = 0;
 	ask = e->ask;
 	e->ask = 0;
-	starting = e->starting;
-	e->starting = NULL;
 	later_open(k);
 	kernel_unlock(k);
 	send_all(e, out, n);
 	if (over)
 		engine_over(k);
-	start_threads(k, starting); /* who was answered has a while until it asks again */
 	if (ask)
 		zygote_tell(e, ask);
 }
@@ -366,27 +361,37 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	return true;
 }
 
+/* The host thread behind a new task; NULL: no memory or descriptor is left for it. */
+static struct host_task *settle(
+	struct engine *e, struct trap *trap, const struct seccomp_notif *n, struct task *t)
+{
+	struct host_proc *hp = t->proc->host;
+
+	if (!hp) { /* the first thread of a new process */
+		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
+		if (!hp)
+			return NULL;
+		hp->proc = t->proc;
+		t->proc->host = hp;
+	}
+	return host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
+}
+
 /* A new task has come up: its token says which. */
 static bool hello(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
 {
 	struct task *t = task_find(e->k, (int32_t)n->data.args[0]);
-	struct host_proc *hp;
 	struct host_task *ht;
 
 	/* Only who was told the token is the child: it stands in the parent's memory alone. */
 	if (!t || t->host || t->state == TASK_DEAD || !t->embryo || t->token != n->data.args[0])
 		return false;
-	hp = t->proc->host;
-	if (!hp) { /* the first thread of a new process */
-		hp = host_proc_create(e->k, trap, (pid_t)n->pid);
-		if (!hp)
-			return false;
-		hp->proc = t->proc;
-		t->proc->host = hp;
+	ht = settle(e, trap, n, t);
+	if (!ht) {
+		refuse(e, trap, n->id);
+		embryo_end(t);
+		return true;
 	}
-	ht = host_add(e, hp, (pid_t)n->pid, n->data.args[1]);
-	if (!ht)
-		return false;
 	ht->task = t;
 	ht->trap = trap;
 	ht->notif = n->id;
@@ -394,7 +399,7 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	t->host = ht;
 	t->embryo = false;
 	if (t->mm->host_pid == 0)
-		t->mm->host_pid = hp->pid;
+		t->mm->host_pid = ht->hp->pid;
 	ktimer_clear(e->k, &t->embryo_timer);
 	if (t->child_settid)
 		guest_write_u32(t, GVA(t->child_settid), (uint32_t)task_nr(t, t));
@@ -408,7 +413,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 {
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct task *t = ht ? ht->task : NULL;
-	uint64_t args[6];
+	uint64_t args[6], ip = n->data.instruction_pointer;
 
 	later_run(e->k, t ? t->mm : NULL);
 	/* Also from a thread that is in the books: its number may have come round. */
@@ -427,12 +432,17 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
-	t->call.ip = n->data.instruction_pointer;
+	if (ip == ((const struct shim_head *)shim_blob)->carried_ip)
+		ip = carry_begin(&e->carried, t);
+	t->call.ip = ip ? ip : n->data.instruction_pointer;
 	place_call(t, n->data.nr, n->data.args[0]);
 	if (call_begin(t, n->data.nr, args)) {
-		place_seen(t, n->data.instruction_pointer);
+		place_seen(t, t->call.ip);
 		finish(t);
+	} else {
+		carry_flush(&e->carried); /* what it waits for may come by another way */
 	}
+	carry_end(&e->carried);
 }
 
 /* One whose maker is killed in between is not there any more: that is an error, no wait. */
@@ -486,12 +496,22 @@ struct worker {
 	struct worker *next;
 };
 
+static void worker_idle(struct engine *e, struct worker *w)
+{
+	w->go = 0;
+	w->next = e->idle;
+	e->idle = w;
+	e->idle_count++;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	struct engine *e = engine_of(w->k);
 
 	for (;;) {
+		while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
+			syscall(SYS_futex, &w->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 		serve(w->k, w->trap);
 		kernel_lock(w->k);
 		trap_unref(w->trap);
@@ -500,27 +520,23 @@ static void *worker_main(void *arg)
 			free(w);
 			return NULL;
 		}
-		w->go = 0;
-		w->next = e->idle;
-		e->idle = w;
-		e->idle_count++;
+		worker_idle(e, w);
 		kernel_unlock(w->k);
-		while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
-			syscall(SYS_futex, &w->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
 }
 
-static int worker_create(struct trap *trap)
+int trap_thread(struct engine *e)
 {
-	struct worker *w = calloc(1, sizeof(*w));
+	struct worker *w = e->idle ? NULL : calloc(1, sizeof(*w));
 	pthread_attr_t attr;
 	pthread_t thread;
 	int r;
 
+	if (e->idle)
+		return 0;
 	if (!w)
-		return ENOMEM;
-	w->k = trap->k;
-	w->trap = trap;
+		return -ENOMEM;
+	w->k = e->k;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, TRAP_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -528,29 +544,9 @@ static int worker_create(struct trap *trap)
 	pthread_attr_destroy(&attr);
 	if (r)
 		free(w);
-	return r;
-}
-
-/* Nobody would ever answer it: its end is heard by the loop. */
-static void no_thread(struct kernel *k, struct trap *trap)
-{
-	kernel_lock(k);
-	syscall(SYS_tgkill, trap->pid, trap->pid, SIGKILL);
-	trap_unref(trap);
-	engine_of(k)->fail = -ENOMEM;
-	wait_wake(&engine_of(k)->blank_queue, 0);
-	engine_end(k);
-}
-
-static void start_threads(struct kernel *k, struct trap *first)
-{
-	while (first) {
-		struct trap *trap = first;
-
-		first = trap->next;
-		if (worker_create(trap))
-			no_thread(k, trap);
-	}
+	else
+		worker_idle(e, w);
+	return -r;
 }
 
 void trap_start(struct trap *trap)
@@ -560,11 +556,6 @@ void trap_start(struct trap *trap)
 
 	ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP); /* older hosts: slower */
 	trap->refs++;
-	if (!w) {
-		trap->next = e->starting;
-		e->starting = trap;
-		return;
-	}
 	e->idle = w->next;
 	e->idle_count--;
 	w->trap = trap;

@@ -33,7 +33,7 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
-enum { HOT_PATH = 2, HOT_VALUE = 16 };
+enum { HOT_PATH = 2, HOT_CARRY = 4, HOT_VALUE = 16 };
 
 void place_free(struct place *p)
 {
@@ -111,13 +111,26 @@ int place_kind(int64_t nr)
 		return PLACE_SYNC;
 	case SYS_clock_gettime:
 		return PLACE_CLOCK;
+	case SYS_write:
+		return PLACE_WRITE;
 	default:
 		return -1;
 	}
 }
 
+/* Its stubs make every call where it stands, whatever they know. */
+static void stop_stubs(struct task *t)
+{
+	uint32_t yes = 1;
+
+	t->mm->ops->write(
+		t->mm, PLACE_STATE + offsetof(struct place_state, threads), &yes, sizeof(yes));
+}
+
 void place_shut(struct task *t)
 {
+	if (t->k->age && t->mm->ops == &host_mm_ops && !t->mm->place_off && !t->mm->place_shut)
+		stop_stubs(t);
 	t->mm->place_shut = true;
 	place_fds_gone(t, -1);
 	answers_all(t->k); /* what was left there is old, and the view nobody's */
@@ -125,12 +138,10 @@ void place_shut(struct task *t)
 
 void place_many(struct task *t)
 {
-	uint32_t yes = 1;
-
 	if (!t->k->age || t->mm->ops != &host_mm_ops || t->mm->place_off || t->mm->place_many)
 		return;
 	t->mm->place_many = true;
-	t->mm->ops->write(t->mm, PLACE_STATE + 4, &yes, sizeof(yes));
+	stop_stubs(t);
 }
 
 bool place_is_hit(uint64_t addr, uint64_t len)
@@ -292,6 +303,26 @@ static void clock_seen(struct task *t, uint64_t ip)
 			t->mm, PLACE_STATE + offsetof(struct place_state, clock), way, sizeof(way));
 }
 
+/* Also what nobody can know can be carried: to change a site costs as much as that saves in some
+ * calls. */
+static void carry_seen(struct task *t, uint64_t ip, int kind)
+{
+	switch (kind) {
+	case PLACE_PATH:
+	case PLACE_PATH_ARG:
+	case PLACE_AT:
+	case PLACE_AT_ARG:
+	case PLACE_OPEN:
+	case PLACE_FSTAT:
+	case PLACE_READ:
+	case PLACE_DENTS:
+	case PLACE_WRITE:
+		if (t->mm->carry && (kind != PLACE_WRITE || t->call.ret <= CARRY_IN) &&
+			(kind != PLACE_READ || t->call.ret <= CARRY_ROOM) && place_is_alone(t))
+			place_changed_site(t, ip, true, HOT_CARRY);
+	}
+}
+
 void place_seen(struct task *t, uint64_t ip)
 {
 	int kind = place_kind(t->call.nr);
@@ -304,17 +335,18 @@ void place_seen(struct task *t, uint64_t ip)
 		place_signal_seen(t, ip);
 	else if (kind == PLACE_CLOCK)
 		clock_seen(t, ip);
-	else if (kind >= PLACE_LOCK)
+	else if (kind >= PLACE_LOCK && kind < PLACE_WRITE)
 		place_later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
 		place_opened(t);
-	else if (kind >= PLACE_FSTAT ||
+	else if ((kind >= PLACE_FSTAT && kind < PLACE_WRITE) ||
 		 (kind == PLACE_AT_ARG && !t->call.path[0] && t->call.args[3] == AT_EMPTY_PATH))
 		place_fd_seen(t, ip, kind);
-	else if (kind != PLACE_VALUE)
+	else if (kind > PLACE_VALUE && kind < PLACE_WRITE)
 		path_seen(t, ip, kind);
-	else if (mm->refs == 1)
+	else if (kind == PLACE_VALUE && mm->refs == 1)
 		value_seen(t, ip);
+	carry_seen(t, ip, kind);
 	if (kind == PLACE_READ || kind == PLACE_PREAD)
 		place_read_seen(t, ip, kind);
 }

@@ -14,6 +14,7 @@ struct mm;
 struct task;
 
 enum { SITE_BYTES = 7 /* mov $nr, %eax; syscall */ };
+enum { CWD_BYTES = 15 /* openat of the working directory, with a number more in between */ };
 /* Around "xor %eax, %eax; syscall": as much as may be before it, and what may be behind. */
 enum { SHORT_AT = 11, SHORT_BYTES = SHORT_AT + 4 + 9 + 10 };
 enum { ANY_BYTES = 25 /* up to the end of a syscall that makes any call */ };
@@ -81,6 +82,7 @@ void place_forked(struct kernel *k);
 /* The pieces, for tests. */
 int place_kind(int64_t nr); /* PLACE_*; -1: never in place */
 bool place_is_site(const uint8_t b[SITE_BYTES], uint32_t nr);
+bool place_is_cwd(const uint8_t b[CWD_BYTES]);
 void place_jump(unsigned site, uint8_t ret[5]);
 /* Where the jump goes for a short site, from its xor on, and how much room is there. */
 struct place_short {

@@ -17,7 +17,9 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "base/ckd.h"
 #include "tier/kernel/fs/listing.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/stat.h"
@@ -94,14 +96,22 @@ static void lend(struct task *t, struct file *f, struct place_fd *e)
 		take_text(t, f, e);
 }
 
-static bool put_entry(struct task *t, unsigned fd, struct place_fd *e, size_t len)
+/* @lent: so is the file, from now on. */
+static bool put_entry(struct task *t, unsigned fd, struct place_fd *e, size_t len, bool lent)
 {
-	struct iovec from[2] = { { e, len }, { answers_text(t->k), e->text_len } };
-	struct iovec to[2] = { { (void *)entry_at(fd), len },
-		{ (void *)(uintptr_t)e->text_at, e->text_len } };
+	uint64_t all = t->mm->place->fds_lent | bit_of(fd);
+	struct iovec from[3] = { { e, len }, { answers_text(t->k), e->text_len },
+		{ &all, lent ? sizeof(all) : 0 } };
+	struct iovec to[3] = { { (void *)entry_at(fd), len },
+		{ (void *)(uintptr_t)e->text_at, e->text_len },
+		{ (void *)(PLACE_STATE + offsetof(struct place_state, lent)), from[2].iov_len } };
 
-	return process_vm_writev(t->mm->host_pid, from, 2, to, 2, 0) ==
-	       (ssize_t)(len + e->text_len);
+	if (host_write_parts(t->mm, to, from, ARRAY_LEN(from)) !=
+		(ssize_t)(len + e->text_len + from[2].iov_len))
+		return false;
+	if (lent)
+		t->mm->place->fds_lent = all;
+	return true;
 }
 
 static void ages(struct task *t, struct place_fd *e)
@@ -114,6 +124,47 @@ static void ages(struct task *t, struct place_fd *e)
 	e->age_at = p->fds_age * 8u;
 	e->pos_age = t->k->age[p->fds_age + 1];
 	e->pos_age_at = e->age_at + 8;
+}
+
+/* The host's copy of @f, which can only be read, comes to descriptor @fd with the answer. */
+static bool send_copy(struct task *t, unsigned fd, struct file *f)
+{
+	struct fd_slot *slot = &t->files->slots[fd];
+	struct call *c = &t->call;
+	int from = tree_read_fd(f), mirror, copy;
+
+	if (from < 0)
+		return false;
+	mirror = file_writable(f) ? from + 1 : -(from + 1);
+	if (slot->mirror == mirror)
+		return true;
+	if (!t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig)
+		return false;
+	copy = copy_fd(from);
+	if (copy < 0)
+		return false;
+	c->map_fd = copy + 1;
+	c->map_at = (int)fd;
+	slot->mirror = mirror;
+	return true;
+}
+
+/* What the loader opens it maps: then it does that by itself, and we do now what we would have done
+ * then. */
+static void lend_mapping(struct task *t, unsigned fd, struct file *f, struct place_fd *e)
+{
+	const struct place *p = t->mm->place;
+	struct map_source src;
+	bool loader = false;
+
+	for (unsigned i = 0; i < p->ahead; i++)
+		loader |= p->sites[i].ip == t->call.ip;
+	if (!loader || !(e->knows & FD_CLOSE) || !asks(p, PLACE_MMAP) || t->mm->lock_future ||
+		f->ops != &tree_file_ops || f->ops->mmap(f, PROT_READ, MAP_PRIVATE, &src) < 0 ||
+		src.fd != tree_read_fd(f) || !send_copy(t, fd, f))
+		return;
+	map_name_note(f);
+	e->knows |= FD_MAPPED;
 }
 
 /* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
@@ -148,16 +199,16 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		e.knows |= FD_STAT;
 	}
 	e.stat_age = t->k->age[e.stat_age_at / 8];
-	if (opened)
+	if (opened) {
 		lend(t, f, &e);
+		lend_mapping(t, fd, f, &e);
+	}
 	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
-	if (!e.knows || !put_entry(t, fd, &e, len))
+	if (!e.knows || !put_entry(t, fd, &e, len, e.knows & (FD_TEXT | FD_CLOSE)))
 		return;
 	p->fds_left |= bit;
 	p->knows[fd] = e.knows;
 	p->pos_left |= opened;
-	if (e.knows & (FD_TEXT | FD_CLOSE))
-		p->fds_lent |= bit;
 }
 
 /* Could a process that has @f for itself read it by the host's descriptor, unseen? Contents are the
@@ -173,29 +224,6 @@ static bool can_read_there(struct task *t, const struct file *f)
 	return answers_fixed(t, f->path) ||
 	       (node_of(i)->content == CONTENT_STORE && i->atime > i->mtime &&
 		       i->atime > i->ctime && !(f->path.mnt->flags & MOUNT_STRICT_ATIME));
-}
-
-/* The host's copy of @f, which can only be read, comes to descriptor @fd with the answer. */
-static bool send_copy(struct task *t, unsigned fd, struct file *f)
-{
-	struct fd_slot *slot = &t->files->slots[fd];
-	struct call *c = &t->call;
-	int from = tree_read_fd(f), mirror, copy;
-
-	if (from < 0)
-		return false;
-	mirror = file_writable(f) ? from + 1 : -(from + 1);
-	if (slot->mirror == mirror)
-		return true;
-	if (!t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig)
-		return false;
-	copy = copy_fd(from);
-	if (copy < 0)
-		return false;
-	c->map_fd = copy + 1;
-	c->map_at = (int)fd;
-	slot->mirror = mirror;
-	return true;
 }
 
 static void leave_reads(struct task *t, unsigned fd, struct file *f)
@@ -214,10 +242,9 @@ static void leave_reads(struct task *t, unsigned fd, struct file *f)
 	e.knows = FD_NO_TTY | FD_POS | FD_STAT | FD_NATIVE;
 	if (fixed && asks(p, PLACE_CLOSE) && !t->mm->lock_future && can_lend(t, f))
 		e.knows |= FD_CLOSE | FD_MAPPED;
-	if (!put_entry(t, fd, &e, sizeof(e)))
+	if (!put_entry(t, fd, &e, sizeof(e), true))
 		return;
 	p->fds_left |= bit_of(fd);
-	p->fds_lent |= bit_of(fd);
 	p->knows[fd] = e.knows;
 	p->pos_left = true;
 }
@@ -361,15 +388,45 @@ static void close_lent(struct task *t, unsigned fd)
 	fd_close(t, (int)fd);
 }
 
+/* What the guest did with @fd: where it is now, and whether it closed it. */
+static void sync_one(struct task *t, unsigned fd, int64_t pos, bool closed)
+{
+	struct file *f = fd_get_path(t, (int)fd);
+
+	if (closed)
+		close_lent(t, fd);
+	else if (f && (t->mm->place->knows[fd] & (FD_TEXT | FD_NATIVE)) && pos >= 0)
+		f->pos = pos;
+}
+
+/* The same of all that are lent, out of what came with the call; false: that does not say it. */
+static bool sync_carried(struct task *t, struct carried *c)
+{
+	uint64_t lent = t->mm->place->fds_lent;
+
+	if (!c || (lent & ~c->lent))
+		return false;
+	for (; lent; lent &= lent - 1) {
+		unsigned fd = (unsigned)__builtin_ctzll(lent);
+		int64_t pos;
+		bool closed;
+
+		if (carry_lent(c, fd, &pos, &closed))
+			sync_one(t, fd, pos, closed);
+	}
+	c->lent = 0; /* what is left there from now on is newer */
+	return true;
+}
+
 void place_sync(struct task *t)
 {
 	struct place *p = t->mm ? t->mm->place : NULL;
 	struct place_fd now[PLACE_FDS];
 	unsigned first, count;
-	struct file *f;
 	ssize_t len;
 
-	if (!p || !p->fds_lent || !t->files || t->files->refs != 1)
+	if (!p || !p->fds_lent || !t->files || t->files->refs != 1 ||
+		sync_carried(t, t->mm->carried))
 		return;
 	first = (unsigned)__builtin_ctzll(p->fds_lent);
 	count = 64 - (unsigned)__builtin_clzll(p->fds_lent) - first;
@@ -378,13 +435,8 @@ void place_sync(struct task *t)
 	if (t->mm->ops->read(t->mm, now, entry_at(first), (size_t)len) != len)
 		return;
 	for (unsigned i = 0; i < count; i++) {
-		if (!(p->fds_lent >> (first + i) & 1))
-			continue;
-		f = fd_get_path(t, (int)(first + i));
-		if (now[i].closed)
-			close_lent(t, first + i);
-		else if (f && (p->knows[first + i] & (FD_TEXT | FD_NATIVE)) && now[i].pos >= 0)
-			f->pos = now[i].pos;
+		if (p->fds_lent >> (first + i) & 1)
+			sync_one(t, first + i, now[i].pos, now[i].closed);
 	}
 }
 

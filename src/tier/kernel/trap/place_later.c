@@ -54,7 +54,7 @@ void place_later_seen(struct task *t, uint64_t ip, int kind)
 	uint32_t fd = (uint32_t)c->args[0];
 	struct place *p;
 
-	if (t->k->fast != FAST_LATER || !place_owns_files(t) || c->ret < 0 || fd >= LATER_FDS ||
+	if (t->k->fast > FAST_LATER || !place_owns_files(t) || c->ret < 0 || fd >= LATER_FDS ||
 		(kind == PLACE_LOCK && !is_lock(c)) || !(later_may(t, (int)fd) & needs[kind]) ||
 		place_changed_site(t, ip, true, HOT_LATER) < 0)
 		return;

@@ -38,6 +38,15 @@ bool place_is_site(const uint8_t b[SITE_BYTES], uint32_t nr)
 	return memcmp(b, want, sizeof(want)) == 0;
 }
 
+bool place_is_cwd(const uint8_t b[CWD_BYTES])
+{
+	/* mov $SYS_openat,%eax; mov %rdi,%rsi; mov $AT_FDCWD,%edi; syscall */
+	static const uint8_t want[CWD_BYTES] = { 0xb8, 1, 1, 0, 0, 0x48, 0x89, 0xfe, 0xbf, 0x9c,
+		0xff, 0xff, 0xff, 0x0f, 0x05 };
+
+	return memcmp(b, want, sizeof(want)) == 0;
+}
+
 /* ff 24 25 and the slot's address, of which the site has the upper half already. */
 void place_jump(unsigned site, uint8_t ret[5])
 {
@@ -164,7 +173,8 @@ static unsigned lay_jump(
 	if (nr == SITE_ANY)
 		return lay_any(i, ip, ret_from, ret);
 	if (nr) {
-		if (!place_is_site(ip - SITE_BYTES, nr))
+		if (!place_is_site(ip - SITE_BYTES, nr) &&
+			(nr != SYS_openat || !place_is_cwd(ip - CWD_BYTES)))
 			return 0;
 		*ret_from = -SITE_BYTES;
 		place_jump(i, ret);
@@ -193,11 +203,13 @@ static unsigned lay_jump(
 static int64_t number_of(const uint8_t *ip)
 {
 	static const int wanted[] = { SYS_openat, SYS_newfstatat, SYS_mmap, SYS_close, SYS_access,
-		SYS_lseek, SYS_readlink, SYS_getdents64, SYS_rt_sigaction };
+		SYS_lseek, SYS_readlink, SYS_getdents64, SYS_rt_sigaction, SYS_write, SYS_pread64 };
 	const uint8_t *mov = ip - SITE_BYTES;
 
 	if (ip[-4] == 0x31 && ip[-3] == 0xc0)
 		return SYS_read;
+	if (place_is_cwd(ip - CWD_BYTES))
+		return SYS_openat;
 	for (int i = -3; i < 0; i++)
 		if (mov[i] == 0xc7 || mov[i] == 0x81 || mov[i] == 0x69 || mov[i] == 0xf7)
 			return -1;
@@ -266,6 +278,8 @@ static bool change_one(struct place *p, unsigned i, uint64_t base, uint8_t page[
 
 	if (!len)
 		return false;
+	if (kind == PLACE_OPEN && !place_is_site(page + behind - SITE_BYTES, nr))
+		kind = PLACE_OPEN_CWD;
 	p->sites[i].ip = base + behind;
 	p->sites[i].nr = (uint16_t)nr;
 	p->sites[i].state = SITE_CHANGED;
@@ -274,7 +288,7 @@ static bool change_one(struct place *p, unsigned i, uint64_t base, uint8_t page[
 	memcpy(p->sites[i].was, page + behind + from, len);
 	memcpy(page + behind + from, jump, len);
 	*ret = (struct place_site){ .ret = base + behind, .nr = nr, .kind = (uint32_t)kind };
-	if (kind == PLACE_AT_ARG || kind >= PLACE_FSTAT)
+	if (kind == PLACE_AT_ARG || (kind >= PLACE_FSTAT && kind < PLACE_WRITE))
 		p->asks |= 1u << kind;
 	return true;
 }
@@ -327,8 +341,9 @@ static bool write_page(struct task *t, uint64_t base, const uint8_t *was, const 
 static bool change_asked(struct place *p, unsigned i, uint64_t base, uint8_t page[PAGE],
 	uint32_t behind, uint32_t nr, struct place_site *ret)
 {
-	bool has_room =
-		nr ? behind >= SITE_BYTES : behind >= SHORT_AT + 4 && behind <= PAGE - SHORT_BYTES;
+	bool has_room = nr == SYS_openat ? behind >= CWD_BYTES
+			: nr             ? behind >= SITE_BYTES
+					 : behind >= SHORT_AT + 4 && behind <= PAGE - SHORT_BYTES;
 
 	if (has_room && change_one(p, i, base, page, behind, nr, ret))
 		return true;
@@ -386,6 +401,7 @@ int place_undo(struct task *t)
 	struct place *p = t->mm->place;
 
 	place_take_back(t);
+	carry_drop(t->mm);
 	t->mm->place_off = true;
 	later_end(t);
 	for (unsigned i = 0; p && i < p->count; i++)
@@ -501,7 +517,7 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 	for (unsigned i = 0; i < l->found.count; i++)
 		ret->count += change_one(p, ret->count, ret->page, ret->bytes,
 			l->found.sites[i].behind, l->found.sites[i].nr, &ret->sites[ret->count]);
-	p->count = ret->count;
+	p->count = p->ahead = ret->count;
 	p->view = ret->view = answers_view(t);
 	mm->place = p;
 }

@@ -200,13 +200,27 @@ int fd_close(struct task *t, int fd)
 	return 0;
 }
 
-int files_spare(const struct task *t)
+/* Another thread was told to map what it finds there, and may not have done so yet. */
+static bool is_spare(const struct task *t, int n)
+{
+	if (t->files->refs == 1)
+		return false;
+	for (const struct proc *p = t->k->procs; p; p = p->next)
+		for (const struct task *o = p->tasks; o; o = o->next)
+			if (o != t && o->files == t->files && o->call.spare == n)
+				return true;
+	return false;
+}
+
+int files_spare(struct task *t)
 {
 	enum { LOW = 200, HIGH = 1000 };
 
 	for (int n = HIGH; n >= LOW; n--) {
-		if ((unsigned)n >= t->files->cap || !t->files->slots[n].file)
+		if (((unsigned)n >= t->files->cap || !t->files->slots[n].file) && !is_spare(t, n)) {
+			t->call.spare = n;
 			return n;
+		}
 	}
 	return -EMFILE;
 }

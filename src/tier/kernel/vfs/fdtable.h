@@ -41,8 +41,8 @@ int fd_install_at(struct task *t, struct file *f, bool cloexec, int fd);
 int fd_close(struct task *t, int fd); /* 0 or -EBADF */
 int fd_room(struct task *t);          /* is there a free number? 0 or -EMFILE */
 /* A number that the guest does not use now, below any host's limit, for what its process maps on an
- * order; -EMFILE. Should the guest get it later, its own file replaces ours there before it is
- * mapped. */
-int files_spare(const struct task *t);
+ * order, and no other thread's; -EMFILE. Should the guest get it later, its own file replaces ours
+ * there before it is mapped. */
+int files_spare(struct task *t);
 
 #endif
