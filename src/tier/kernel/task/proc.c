@@ -16,6 +16,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
+#include "tier/kernel/jail.h"
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
@@ -31,10 +32,49 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
+
+enum { SPARES_MAX = 8 };
+
+/* A process and its task come and go together: without this the allocator asks the host for their
+ * page and gives it back each time. */
+static void *spare_take(struct spare *s, size_t size)
+{
+	void *p = s->first;
+
+	if (!p)
+		return calloc(1, size);
+	memcpy(&s->first, p, sizeof(s->first));
+	s->count--;
+	return memset(p, 0, size);
+}
+
+/* A sanitizer shall see that it is gone. */
+static void spare_give(struct spare *s, void *p)
+{
+	if (SANITIZED || s->count == SPARES_MAX) {
+		free(p);
+		return;
+	}
+	memcpy(p, &s->first, sizeof(s->first));
+	s->first = p;
+	s->count++;
+}
+
+static void spare_done(struct spare *s)
+{
+	while (s->first) {
+		void *p = s->first;
+
+		memcpy(&s->first, p, sizeof(s->first));
+		free(p);
+	}
+	s->count = 0;
+}
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
 {
@@ -158,7 +198,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->lock_count = 0;
 	mm->lock_future = false;
 	mm->aio = NULL;
-	mm->policies = NULL;
+	mm->policies = policies_copy(from);
 	mm->place = place_copy(from->place);
 	mm->carry = NULL; /* that is one process's */
 	mm->carried = NULL;
@@ -213,7 +253,7 @@ static void task_bury(struct task *t)
 	seccomp_unref(t->filters);
 	keys_task_gone(t);
 	trace_task_free(t);
-	free(t);
+	spare_give(&t->k->spare_tasks, t);
 }
 
 /* Groups and sessions */
@@ -352,14 +392,14 @@ static void link_task(struct proc *p, struct task *t)
 
 static struct task *task_blank(struct kernel *k)
 {
-	struct task *t = calloc(1, sizeof(*t));
+	struct task *t = spare_take(&k->spare_tasks, sizeof(*t));
 	int32_t tid;
 
 	if (!t)
 		return NULL;
 	tid = tid_alloc(k);
 	if (tid < 0) {
-		free(t);
+		spare_give(&k->spare_tasks, t);
 		return NULL;
 	}
 	t->k = k;
@@ -371,7 +411,7 @@ static struct task *task_blank(struct kernel *k)
 
 static struct proc *proc_blank(struct kernel *k, struct task *leader)
 {
-	struct proc *p = calloc(1, sizeof(*p));
+	struct proc *p = spare_take(&k->spare_procs, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -503,6 +543,7 @@ struct task *task_clone(struct task *t, uint64_t flags, int *ret_err)
 		p->parent = flags & CLONE_PARENT ? t->proc->parent : t->proc;
 		if (!p->parent)
 			p->parent = k->init;
+		p->maker = flags & CLONE_PARENT ? t->proc->maker : t->tid;
 		p->sibling = p->parent->children;
 		p->parent->children = p;
 		pgrp_join(p, t->proc->pgrp);
@@ -580,7 +621,7 @@ void kernel_bury(struct kernel *k)
 		k->proc_grave = p->next;
 		trace_done(p);
 		free(p->cmdline);
-		free(p);
+		spare_give(&k->spare_procs, p);
 	}
 }
 
@@ -595,21 +636,51 @@ static struct proc *new_parent(struct proc *dead)
 
 static void tell_parent(struct proc *p);
 
+static int32_t live_thread(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->state == TASK_DEAD)
+		t = t->next;
+	return t ? t->tid : p->pid;
+}
+
+static void tell_orphan(struct proc *c)
+{
+	int sig = c->tasks->pdeath_signal;
+
+	if (sig && c->state == PROC_LIVE)
+		signal_send_proc(c, sig, NULL);
+}
+
+/* A thread ends, and not the last one: its children are another thread's. */
+static void pass_children_on(const struct proc *p, int32_t from)
+{
+	int32_t to = live_thread(p);
+
+	for (struct proc *c = p->children, *next; c; c = next) {
+		next = c->sibling;
+		if (c->maker != from)
+			continue;
+		c->maker = to;
+		tell_orphan(c);
+	}
+}
+
 static void reparent(struct proc *dead)
 {
 	struct proc *to = new_parent(dead), *c;
 
 	while ((c = dead->children)) {
 		struct pgrp *g = c->pgrp;
-		int sig = c->tasks->pdeath_signal;
 
 		dead->children = c->sibling;
 		c->parent = to;
 		c->sibling = to->children;
 		to->children = c;
+		c->maker = live_thread(to);
 		c->exit_signal = SIGCHLD;
-		if (sig && c->state == PROC_LIVE)
-			signal_send_proc(c, sig, NULL);
+		tell_orphan(c);
 		if (c->state == PROC_ZOMBIE)
 			tell_parent(c);
 		else if (c->stop_signal && pgrp_is_orphaned(g)) {
@@ -757,6 +828,8 @@ void task_exit(struct task *t, int status)
 		task_gone(t);
 		proc_ended(p);
 	} else {
+		if (!p->exiting)
+			pass_children_on(p, t->tid);
 		task_gone(t);
 	}
 }
@@ -836,6 +909,8 @@ void proc_execed(struct task *t)
 		hash_add(t);
 		task_free(old);
 	}
+	for (struct proc *c = p->children; c; c = c->sibling)
+		c->maker = t->tid;
 	if (t->sighand->refs > 1) {
 		struct sighand *own = sighand_copy(t->sighand);
 
@@ -875,6 +950,8 @@ void procs_done(struct kernel *k)
 		proc_reap(p);
 	}
 	kernel_bury(k);
+	spare_done(&k->spare_tasks);
+	spare_done(&k->spare_procs);
 }
 
 void proc_stop(struct proc *p, int sig)
