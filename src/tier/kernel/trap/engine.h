@@ -47,6 +47,8 @@ struct host_task {
 	uint64_t slot;
 	uint64_t notif;
 	bool in_call;
+	uint32_t room_len; /* where a call that waits may write by way of a page; 0: nowhere */
+	uint64_t room_at;
 	struct host_task *next; /* hash by tid */
 };
 
