@@ -188,3 +188,31 @@ CASE(in_proc)
 	in_child(hide);
 	say("not here", access("/proc/sysvipc/shm", F_OK));
 }
+
+/* As tools that build sandboxes do with the parts of /proc that are the machine's. */
+CASE(over_proc)
+{
+	struct stat st;
+	char b[16];
+	int fd;
+
+	alone();
+	need("mkdir", mkdir("p", 0700));
+	say("proc", mount("proc", "p", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL));
+	say("bind", mount("p/sys", "p/sys", NULL, MS_BIND, NULL));
+	say("read-only",
+		mount(NULL, "p/sys", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID, NULL));
+	say("write", open("p/sys/kernel/hostname", O_WRONLY));
+	say("read", open("p/sys/kernel/hostname", O_RDONLY) < 0 ? -1 : 0);
+	say("elsewhere", open("/proc/sys/kernel/hostname", O_WRONLY) < 0 ? -1 : 0);
+	say("hide a file", mount("/dev/null", "p/uptime", NULL, MS_BIND, NULL));
+	fd = open("p/uptime", O_RDONLY);
+	say_n("what is read", read(fd, b, sizeof(b)));
+	say_is("its kind", stat("p/uptime", &st) == 0 && S_ISCHR(st.st_mode));
+	say("hide a directory", mount("none", "p/sys/vm", "tmpfs", 0, NULL));
+	say("make a name", mkdir("p/sys/vm/x", 0700));
+	close(fd);
+	say("show it again", umount("p/uptime"));
+	say_is("its kind", stat("p/uptime", &st) == 0 && S_ISREG(st.st_mode));
+	say("all of it", umount2("p", MNT_DETACH));
+}
