@@ -159,6 +159,36 @@ CASE(bound_namespace)
 	in_child(keep_a_name);
 }
 
+#define LOCKED (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+/* As runtimes of containers hide and lock what is in /proc. */
+static void hide(void)
+{
+	alone();
+	put("over", "not yours");
+	say("a file", mount("over", "/proc/version", NULL, MS_BIND, NULL));
+	cat("/proc/version");
+	say("null", mount("/dev/null", "/proc/uptime", NULL, MS_BIND, NULL));
+	cat("/proc/uptime");
+	say("a folder", mount("t", "/proc/sysvipc", "tmpfs", MS_RDONLY, NULL));
+	say("empty", access("/proc/sysvipc/shm", F_OK));
+	say("itself", mount("/proc/sys", "/proc/sys", NULL, MS_BIND, NULL));
+	say("read-only", mount(NULL, "/proc/sys", NULL, MS_BIND | MS_REMOUNT | LOCKED, NULL));
+	say("write", open("/proc/sys/vm/swappiness", O_WRONLY) < 0 ? -1 : 0);
+	say("read", access("/proc/sys/vm/swappiness", R_OK));
+	say("its own folder", mount("over", "/proc/self/limits", NULL, MS_BIND, NULL));
+	cat("/proc/self/limits");
+	say("away",
+		umount("/proc/version") | umount("/proc/sysvipc") | umount("/proc/self/limits"));
+	say("back", access("/proc/sysvipc/shm", F_OK));
+}
+
+CASE(in_proc)
+{
+	in_child(hide);
+	say("not here", access("/proc/sysvipc/shm", F_OK));
+}
+
 /* As tools that build sandboxes do with the parts of /proc that are the machine's. */
 CASE(over_proc)
 {

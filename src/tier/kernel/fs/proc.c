@@ -507,22 +507,6 @@ static const struct inode_ops proc_magic_ops = {
 	.release = release,
 };
 
-static bool is_proc(const struct inode *i)
-{
-	return i->ops == &proc_ops || i->ops == &proc_link_ops || i->ops == &proc_magic_ops;
-}
-
-bool proc_is_of_task(const struct inode *i)
-{
-	return is_proc(i) && node(i)->tid;
-}
-
-bool proc_is_same(const struct inode *a, const struct inode *b)
-{
-	return is_proc(a) && is_proc(b) && a->sb == b->sb && !node(a)->tid && !node(b)->tid &&
-	       node(a)->e == node(b)->e;
-}
-
 static void super_release(struct super *sb)
 {
 	ns_unref(sb->priv);

@@ -58,9 +58,6 @@ struct proc_entry {
 
 /* One with the numbers of @view (NULL: the first); NULL: no memory. */
 struct super *proc_create(struct kernel *k, struct pid_ns *view);
-/* Is @i one of a process's, or of a thread's? And are the two the same file of the machine's? */
-bool proc_is_of_task(const struct inode *i);
-bool proc_is_same(const struct inode *a, const struct inode *b);
 /* Whose numbers @sb has, if it is one; else NULL. */
 struct pid_ns *proc_view(const struct super *sb);
 

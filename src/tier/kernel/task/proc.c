@@ -31,6 +31,7 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/later.h"
@@ -158,7 +159,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->lock_count = 0;
 	mm->lock_future = false;
 	mm->aio = NULL;
-	mm->policies = NULL;
+	mm->policies = policies_copy(from);
 	mm->place = place_copy(from->place);
 	mm->carry = NULL; /* that is one process's */
 	mm->carried = NULL;

@@ -206,6 +206,7 @@ int zygote_start(struct engine *e, struct err *err)
 	place_forked(e->k);
 	close(pair[1]);
 	e->zygote = pair[0];
+	e->zygote_pid = pid;
 	e->zygote_watch =
 		(struct watch){ .fd = e->zygote, .events = EPOLLIN, .fn = zygote_readable };
 	return 0;
@@ -294,7 +295,6 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 	own_fd int fd = fds[0], carry = fds[1];
 	struct trap *trap;
 	struct host_proc *hp;
-	int r = -ENOMEM;
 
 	if (n != sizeof(pid)) { /* it is dead: what runs goes on, nothing new can start */
 		watch_remove(k, w);
@@ -312,25 +312,22 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 		wait_wake(&e->blank_queue, 0);
 		return;
 	}
-	e->fail = 0;
 	trap->k = k;
 	trap->fd = take_fd(&fd);
 	trap->refs = 1;
-	hp = host_proc_create(k, trap, (pid_t)pid);
+	e->fail = trap_thread(e); /* before anybody moves in */
+	hp = e->fail ? NULL : host_proc_create(k, trap, (pid_t)pid);
 	if (hp && carry >= 0)
 		hp->carry = carry_map(carry);
 	if (hp && host_add(e, hp, (pid_t)pid, SLOT_BASE)) {
 		trap_first(trap); /* mostly it waits already, and somebody for it */
-		r = trap_start(trap, NULL);
-	}
-	if (r < 0) {
-		if (hp) { /* its end frees the rest */
-			blank_lost(e, hp);
+		trap_start(trap);
+	} else {
+		if (hp) /* its end frees the rest */
 			host_proc_kill(hp);
-		} else {
+		else
 			end_blank((pid_t)pid);
-		}
-		e->fail = -ENOMEM;
+		e->fail = e->fail ? e->fail : -ENOMEM;
 		wait_wake(&e->blank_queue, 0);
 	}
 	trap_unref(trap);

@@ -72,6 +72,7 @@ struct out {
 struct engine {
 	struct kernel *k;
 	int zygote; /* socket */
+	pid_t zygote_pid;
 	struct watch zygote_watch;
 	struct host_proc *blanks;
 	unsigned blank_count, blank_asked;
@@ -154,7 +155,9 @@ int shim_slot_alloc(struct task *t, uint64_t *ret);
 void shim_slot_free(struct mm *mm, uint64_t slot);
 
 /* notify.c */
-int trap_start(struct trap *trap, struct err *e);
+/* Is there a thread for one more listener? Then trap_start() has it. 0 or -errno. */
+int trap_thread(struct engine *e);
+void trap_start(struct trap *trap);
 /* What has arrived before there is a thread to read it; in a section. */
 void trap_first(struct trap *trap);
 void trap_unref(struct trap *trap);

@@ -496,12 +496,22 @@ struct worker {
 	struct worker *next;
 };
 
+static void worker_idle(struct engine *e, struct worker *w)
+{
+	w->go = 0;
+	w->next = e->idle;
+	e->idle = w;
+	e->idle_count++;
+}
+
 static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	struct engine *e = engine_of(w->k);
 
 	for (;;) {
+		while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
+			syscall(SYS_futex, &w->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 		serve(w->k, w->trap);
 		kernel_lock(w->k);
 		trap_unref(w->trap);
@@ -510,27 +520,23 @@ static void *worker_main(void *arg)
 			free(w);
 			return NULL;
 		}
-		w->go = 0;
-		w->next = e->idle;
-		e->idle = w;
-		e->idle_count++;
+		worker_idle(e, w);
 		kernel_unlock(w->k);
-		while (!__atomic_load_n(&w->go, __ATOMIC_ACQUIRE))
-			syscall(SYS_futex, &w->go, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
 }
 
-static int worker_create(struct trap *trap)
+int trap_thread(struct engine *e)
 {
-	struct worker *w = calloc(1, sizeof(*w));
+	struct worker *w = e->idle ? NULL : calloc(1, sizeof(*w));
 	pthread_attr_t attr;
 	pthread_t thread;
 	int r;
 
+	if (e->idle)
+		return 0;
 	if (!w)
-		return ENOMEM;
-	w->k = trap->k;
-	w->trap = trap;
+		return -ENOMEM;
+	w->k = e->k;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, TRAP_STACK);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
@@ -538,27 +544,21 @@ static int worker_create(struct trap *trap)
 	pthread_attr_destroy(&attr);
 	if (r)
 		free(w);
-	return r;
+	else
+		worker_idle(e, w);
+	return -r;
 }
 
-int trap_start(struct trap *trap, struct err *err)
+void trap_start(struct trap *trap)
 {
 	struct engine *e = engine_of(trap->k);
 	struct worker *w = e->idle;
-	int r;
 
 	ioctl(trap->fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP); /* older hosts: slower */
 	trap->refs++;
-	if (w) {
-		e->idle = w->next;
-		e->idle_count--;
-		w->trap = trap;
-		__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
-		syscall(SYS_futex, &w->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-		return 0;
-	}
-	r = worker_create(trap);
-	if (r)
-		trap->refs--;
-	return r ? err_set(err, r, "starting a thread of the kernel process") : 0;
+	e->idle = w->next;
+	e->idle_count--;
+	w->trap = trap;
+	__atomic_store_n(&w->go, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &w->go, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/inotify.h>
 
-#include "tier/kernel/fs/proc.h"
 #include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/ns/user.h"
@@ -567,17 +566,10 @@ struct mount *mount_create(struct kernel *k, struct super *sb, const struct path
 	return m;
 }
 
-bool mount_can_lie_on(const struct dentry *d)
+static bool same_inode(const struct dentry *a, const struct dentry *b)
 {
-	if (!(d->sb->flags & SB_NO_CACHE) || !d->parent)
-		return true;
-	/* Not on what has no place in the tree, nor on what goes with its process. */
-	return d->inode && d->inode->sb && !(d->sb->flags & SB_PLAIN) && !proc_is_of_task(d->inode);
-}
-
-static bool is_same(const struct inode *a, const struct inode *b)
-{
-	return a == b || proc_is_same(a, b);
+	return a->inode && b->inode && a->inode->sb == b->inode->sb &&
+	       a->inode->ino == b->inode->ino;
 }
 
 /* Names that are not remembered are the same when they say so: in the same folder, of the same
@@ -586,9 +578,13 @@ static bool is_point(const struct dentry *point, const struct dentry *d)
 {
 	if (point == d || !(d->sb->flags & SB_MOUNTED_ON))
 		return point == d;
-	return d->inode && point->inode && is_same(point->inode, d->inode) && point->parent &&
-	       d->parent && is_same(point->parent->inode, d->parent->inode) &&
-	       strcmp(point->name, d->name) == 0;
+	return point->parent && d->parent && same_inode(point, d) &&
+	       same_inode(point->parent, d->parent) && strcmp(point->name, d->name) == 0;
+}
+
+bool mount_is_on(const struct mount *m, const struct dentry *d)
+{
+	return m->point && is_point(m->point, d);
 }
 
 struct mount *mount_at(const struct mount *m, const struct dentry *d)
