@@ -600,3 +600,20 @@ CASE(forced_sizes)
 		B(got == 2 * v);
 	}
 }
+
+/* A name that was never anybody else's. */
+CASE(rights_before_the_name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "sock" };
+	struct stat st;
+	int fd;
+
+	NEED(fd = socket(AF_UNIX, SOCK_STREAM, 0));
+	R(fchmod(fd, 0600));
+	R(bind(fd, (struct sockaddr *)&a, sizeof(a)));
+	NEED(stat("sock", &st));
+	printf("%o\n", st.st_mode);
+	R(fchmod(fd, 0644));
+	NEED(stat("sock", &st));
+	printf("%o\n", st.st_mode);
+}

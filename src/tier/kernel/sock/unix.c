@@ -96,11 +96,14 @@ static int bind_path(struct sock *s, struct task *t, const struct saddr *a)
 {
 	char path[sizeof(struct sockaddr_un) + 1];
 	struct path at;
+	/* Of the socket itself: fchmod(2) before bind(2) is how a name is made that is nobody
+	 * else's. */
+	uint32_t rights = s->file ? s->file->inode->mode & 0777 : 0777;
 	int r = t->fs ? path_of(a, path, sizeof(path)) : -ENOENT;
 
 	if (r < 0)
 		return r;
-	r = vfs_mknod(t, AT_FDCWD, path, S_IFSOCK | (0777 & ~t->fs->umask), 0, &at);
+	r = vfs_mknod(t, AT_FDCWD, path, S_IFSOCK | (rights & ~t->fs->umask), 0, &at);
 	if (r < 0)
 		return r == -EEXIST ? -EADDRINUSE : r;
 	s->inode = inode_ref(at.dentry->inode);
