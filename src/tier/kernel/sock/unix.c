@@ -39,11 +39,12 @@ static bool is_abstract(const struct saddr *a)
 	return a->len > UN_HEAD && a->un.sun_path[0] == '\0';
 }
 
+/* Each kind of socket has its own names. */
 static struct sock *abstract_find(const struct sock *asker, const struct saddr *a)
 {
 	struct sock *s = asker->k->sock->names[name_hash(a)];
 
-	while (s && (s->net != asker->net || s->local.len != a->len ||
+	while (s && (s->net != asker->net || s->type != asker->type || s->local.len != a->len ||
 			    memcmp(s->local.raw, a->raw, a->len) != 0))
 		s = s->hash_next;
 	return s;
