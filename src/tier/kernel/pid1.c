@@ -87,15 +87,14 @@ static void hand_over(struct pid1 *p)
 static int agent_start(struct pid1 *p)
 {
 	struct kernel *k = p->k;
-	struct exec *x = calloc(1, sizeof(*x));
+	struct exec *x = exec_create(k);
 	int r = x ? agent_words(p, &x->argv) : -ENOMEM;
 	int fd = r == 0 ? copy_fd(p->exe) : -1;
 
 	if (r == 0) {
-		str_copy(x->path, sizeof(x->path), "/ward-agent");
-		str_copy(x->comm, sizeof(x->comm), "ward-agent");
+		r = exec_name(x, "/ward-agent", "/ward-agent");
 		x->file = fd < 0 ? NULL : hostfile_create(k, fd, O_RDONLY);
-		r = x->file ? exec_go(k->init->tasks, x) : -ENOMEM;
+		r = r == 0 && x->file ? exec_go(k->init->tasks, x) : -ENOMEM;
 	}
 	if (x)
 		exec_done(x);
@@ -338,7 +337,7 @@ static int command_start(struct pid1 *p)
 	if (!o)
 		return r;
 	o->name = o->path = NULL;
-	o->x = calloc(1, sizeof(*o->x));
+	o->x = exec_create(p->k);
 	if (o->x)
 		r = run_order(p, o);
 	if (o->x)

@@ -323,7 +323,7 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 		trap_first(trap); /* mostly it waits already, and somebody for it */
 		trap_start(trap);
 	} else {
-		if (hp) /* its end frees the rest */
+		if (hp)
 			host_proc_kill(hp);
 		else
 			end_blank((pid_t)pid);

@@ -37,7 +37,6 @@ struct host_proc {
 	struct host_proc *next; /* ready blanks */
 	uint64_t blank_notif;
 	struct place_carry *carry; /* a blank's, for its image; NULL: none */
-	bool killed;
 };
 
 struct host_task {
@@ -58,7 +57,7 @@ struct out {
 	int64_t val;
 	uint32_t flags;           /* SECCOMP_USER_NOTIF_FLAG_CONTINUE */
 	pid_t kick_pid, kick_tid; /* first a signal; 0: none */
-	pid_t stay;               /* a thread that shall take descriptors on our CPU; 0: any */
+	pid_t stay;               /* a thread that shall wake up on our CPU; 0: anywhere */
 	struct {
 		int src, at; /* src: ours, closed after */
 	} add[2];
@@ -133,7 +132,8 @@ void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
 /* Is there a descriptor left for one more? */
 bool host_has_room(const struct engine *e);
-/* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
+/* Takes @hp, which has no task any more: nobody waits for its end. The signal is sent when the lock
+ * is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
 /* The stack pointer of a task that waits in a call; 0: nobody can say. */
 uint64_t host_sp(struct task *t);
@@ -163,6 +163,8 @@ void trap_first(struct trap *trap);
 void trap_unref(struct trap *trap);
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);
+/* Who is answered wakes up where the answer is given, if nothing speaks against it. */
+void out_stay(struct out *o, const struct task *t);
 /* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */
 bool order_write(struct task *t, const void *slot, size_t len);
 
