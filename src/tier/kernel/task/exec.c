@@ -13,6 +13,7 @@
 #include <string.h>
 #include <linux/capability.h>
 #include <linux/prctl.h>
+#include <linux/securebits.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
@@ -641,6 +642,7 @@ static int new_cred(struct task *t, struct file *f, bool *ret_secure)
 	}
 	if (*ret_secure)
 		c->cap_ambient = 0;
+	c->securebits &= ~(uint32_t)SECBIT_KEEP_CAPS;
 	cred_unref(t->cred);
 	t->cred = c;
 	return 0;
