@@ -62,14 +62,14 @@ bool mnt_is_foreign(const struct task *t, const struct mount *m)
 	return m->top && m != mnt_root(t);
 }
 
-static void move_path(struct vfs_state *v, struct path *p)
+static void move_path(struct path *p)
 {
-	for (struct mount *m = v->mounts; m; m = m->next)
-		if (m->copy_of == p->mnt) {
-			mount_unref(p->mnt);
-			p->mnt = mount_ref(m);
-			return;
-		}
+	struct mount *m = p->mnt;
+
+	if (!m->copy)
+		return;
+	p->mnt = mount_ref(m->copy);
+	mount_unref(m);
 }
 
 struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, int *ret_err)
@@ -89,8 +89,8 @@ struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, 
 	n->root->top = true;
 	if (owner != (old ? old->ns.owner : NULL))
 		mount_lock_tree(n->root);
-	move_path(v, &fs->root);
-	move_path(v, &fs->cwd);
+	move_path(&fs->root);
+	move_path(&fs->cwd);
 	guest_copied(v);
 	return &n->ns;
 }

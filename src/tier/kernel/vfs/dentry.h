@@ -116,6 +116,7 @@ struct mount {
 	char *source;           /* for /proc/mounts */
 	struct fan_mark *marks; /* io/fanotify.c */
 	struct mount *copy_of;  /* while a tree of mounts is copied */
+	struct mount *copy;     /* the other way round */
 	uint32_t group, master; /* vfs/propagate.h: whom it tells, and of whom it hears; 0: none */
 	bool unbindable;        /* no copy of it is made */
 	bool told, new_group, leaving; /* while something spreads */

@@ -330,13 +330,10 @@ static struct mount *copy_one(struct mount *from, struct dentry *root, enum copy
 	return m;
 }
 
-static struct mount *copy_for(struct vfs_state *v, const struct mount *of)
+static void copy_note(struct mount *m, struct mount *of)
 {
-	struct mount *m = v->mounts;
-
-	while (m && m->copy_of != of)
-		m = m->next;
-	return m;
+	m->copy_of = of;
+	of->copy = m;
 }
 
 /* One whose parent has a copy and that has none itself, and that copy. A mount may stand on a newer
@@ -347,12 +344,10 @@ static struct mount *next_to_copy(const struct mount *from, const struct dentry 
 	struct vfs_state *v = from->sb->k->vfs;
 
 	for (struct mount *c = v->mounts; c; c = c->next) {
-		if (!c->parent || c->copy_of || mount_is_below(c, to) || copy_for(v, c) ||
+		if (!c->parent || c->copy_of || mount_is_below(c, to) || c->copy ||
 			nsfs_is_mnt(c->root->inode) || (bind && c->unbindable))
 			continue;
-		*ret = c->parent == from && dentry_is_below(c->point, root)
-			       ? to
-			       : copy_for(v, c->parent);
+		*ret = c->parent == from && dentry_is_below(c->point, root) ? to : c->parent->copy;
 		if (*ret)
 			return c;
 	}
@@ -371,7 +366,7 @@ static int copy_below(
 		if (!made)
 			return -ENOSPC;
 		made->fixed = c->fixed;
-		made->copy_of = c;
+		copy_note(made, c);
 		mount_attach(made, &(struct path){ parent, c->point });
 		mount_unref(made);
 	}
@@ -381,7 +376,7 @@ static int copy_below(
 void guest_copied(struct vfs_state *v)
 {
 	for (struct mount *o = v->mounts; o; o = o->next)
-		o->copy_of = NULL;
+		o->copy_of = o->copy = NULL;
 }
 
 int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret)
@@ -391,7 +386,7 @@ int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret)
 
 	if (!m)
 		return -ENOSPC;
-	m->copy_of = root;
+	copy_note(m, root);
 	r = copy_below(root, root->root, m, false, kind);
 	if (r < 0) {
 		guest_copied(root->sb->k->vfs);
