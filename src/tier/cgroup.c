@@ -540,6 +540,18 @@ void cgroup_usage(const struct cgroup *cg, bool all, struct usage *usage)
 	}
 }
 
+void cgroup_close(struct cgroup *cg)
+{
+	for (int i = 0; i < CGROUP_PARTS; i++) {
+		if (cg->dir[i] >= 0)
+			close(take_fd(&cg->dir[i]));
+		if (cg->tasks[i] >= 0)
+			close(take_fd(&cg->tasks[i]));
+	}
+	if (cg->oom >= 0)
+		close(take_fd(&cg->oom));
+}
+
 bool cgroup_drop(struct cgroup *cg)
 {
 	bool gone = true;
@@ -557,13 +569,8 @@ bool cgroup_drop(struct cgroup *cg)
 					NULL);
 		}
 		gone = gone && !cg->made[i];
-		if (cg->dir[i] >= 0)
-			close(take_fd(&cg->dir[i]));
-		if (cg->tasks[i] >= 0)
-			close(take_fd(&cg->tasks[i]));
 	}
-	if (cg->oom >= 0)
-		close(take_fd(&cg->oom));
+	cgroup_close(cg);
 	return gone;
 }
 

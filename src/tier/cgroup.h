@@ -64,7 +64,7 @@ int cgroup_enter(const int *tasks, unsigned count, struct err *e);
  * channel, and the other. settle enters those that came, if any, and makes a namespace of cgroups
  * whose top is there.
  */
-int cgroup_send(const struct cgroup *cg, int channel, struct err *e);
+int cgroup_send(struct cgroup *cg, int channel, struct err *e);
 int cgroup_receive(struct cgroup *cg, int channel, struct err *e);
 int cgroup_settle(const struct cgroup *cg, struct err *e);
 
@@ -83,6 +83,9 @@ int cgroup_signal(const struct cgroup *cg, int sig);
 void cgroup_reclaim(struct cgroup *cg);
 int cgroup_set_limits(struct cgroup *cg, const struct plan_limits *limits, struct err *e);
 void cgroup_usage_now(const struct cgroup *cg, struct usage_now *usage);
+
+/* Nobody asks them anything any more; the folders stay until cgroup_drop(). */
+void cgroup_close(struct cgroup *cg);
 
 /* Removes the folders and closes everything; the processes must be gone. False: one is still there.
  */

@@ -7,8 +7,10 @@
  */
 #include <errno.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include "abi/newer.h"
+#include "base/own.h"
 #include "host/host.h"
 #include "tier/cgroup.h"
 #include "tier/fds.h"
@@ -19,7 +21,7 @@ struct pass {
 	unsigned char memory_limited, pids_limited;
 };
 
-int cgroup_send(const struct cgroup *cg, int channel, struct err *e)
+int cgroup_send(struct cgroup *cg, int channel, struct err *e)
 {
 	struct pass p = { .memory_limited = cg->memory_limited, .pids_limited = cg->pids_limited };
 	int fds[CGROUP_PARTS];
@@ -31,6 +33,9 @@ int cgroup_send(const struct cgroup *cg, int channel, struct err *e)
 			fds_add(fds, &count, &cg->tasks[i], 1);
 	p.tasks = (unsigned char)count;
 	sent = host_send_fds(channel, &p, sizeof(p), fds, count);
+	for (int i = 0; i < CGROUP_PARTS; i++)
+		if (cg->tasks[i] >= 0)
+			close(take_fd(&cg->tasks[i]));
 	/* A first process that failed meanwhile shows as its end, with the step that it failed at.
 	 */
 	if (sent == -EPIPE || sent == -ECONNRESET)

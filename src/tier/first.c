@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 
 #include "abi/newer.h"
+#include "base/own.h"
 #include "base/str.h"
 #include "host/host.h"
 
@@ -112,6 +113,15 @@ void first_kill(struct box *box, struct cgroup *frozen)
 		cgroup_thaw(frozen, NULL);
 	while (poll(&wait, 1, -1) < 0 && errno == EINTR)
 		;
+}
+
+void first_measured(struct box *box, struct cgroup *cg)
+{
+	if (box->plan->live)
+		return;
+	cgroup_close(cg);
+	if (box->fds.oom >= 0)
+		close(take_fd(&box->fds.oom));
 }
 
 void first_reap(struct box *box)

@@ -32,6 +32,10 @@ int first_user_ns(const struct box *box, struct err *e);
  * NULL). Waits until it is gone. Idempotent. */
 void first_kill(struct box *box, struct cgroup *frozen);
 
+/* The cgroups of a run were asked for the last time: what is open of them is closed while the
+ * kernel takes the sandbox down, not after. Those of a live one may be asked again. */
+void first_measured(struct box *box, struct cgroup *cg);
+
 /* It is over and waited for: the end of every stop. */
 void first_reap(struct box *box);
 

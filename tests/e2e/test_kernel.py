@@ -31,6 +31,7 @@ SCRIPTS = [
     ("tar", "cd /tmp && mkdir d && echo a > d/a && tar czf d.tgz d && rm -r d && tar xzf d.tgz && cat d/a", "a\n"),
     ("awk and sed", "echo a,b | sed s/a/x/ | awk -F, '{print $2 $1}'", "bx\n"),
     ("users", "id -u; setpriv --reuid=65534 --clear-groups sh -c 'id -u; echo x > /etc/x' 2>/dev/null; echo $?", "0\n65534\n2\n"),
+    ("loader", "cd /tmp && cp /lib/x86_64-linux-gnu/libm.so.6 m.so && LD_PRELOAD=./m.so /bin/echo loaded 2>&1", "loaded\n"),
     ("proc", "cat /proc/self/comm; test -d /proc/$$/fd && echo fd", "cat\nfd\n"),
     ("compiler", "cd /tmp && printf 'int puts(const char*);int main(){puts(\"built\");}' > a.c && gcc a.c -o a && ./a", "built\n"),
     ("make", "cd /tmp && for i in 1 2 3 4; do echo \"int f$i;\" > $i.c; done; printf 'all: 1.o 2.o 3.o 4.o\\n' > Makefile; "

@@ -140,3 +140,16 @@ CASE(read_again)
 	B(read(fd, b, sizeof(b)) > 10);
 	B(pread(fd, b, 4, 0) == 4);
 }
+
+/* What is made while it is read has no end. */
+CASE(no_end)
+{
+	int fd;
+
+	NEED(fd = open("/proc/meminfo", O_RDONLY));
+	R(lseek(fd, 0, SEEK_END));
+	R(lseek(fd, 5, SEEK_SET));
+	R(lseek(fd, 5, SEEK_CUR));
+	R(lseek(fd, -20, SEEK_CUR));
+	R(lseek(fd, 0, SEEK_DATA));
+}

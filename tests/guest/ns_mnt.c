@@ -158,3 +158,61 @@ CASE(bound_namespace)
 {
 	in_child(keep_a_name);
 }
+
+#define LOCKED (MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+
+/* As runtimes of containers hide and lock what is in /proc. */
+static void hide(void)
+{
+	alone();
+	put("over", "not yours");
+	say("a file", mount("over", "/proc/version", NULL, MS_BIND, NULL));
+	cat("/proc/version");
+	say("null", mount("/dev/null", "/proc/uptime", NULL, MS_BIND, NULL));
+	cat("/proc/uptime");
+	say("a folder", mount("t", "/proc/sysvipc", "tmpfs", MS_RDONLY, NULL));
+	say("empty", access("/proc/sysvipc/shm", F_OK));
+	say("itself", mount("/proc/sys", "/proc/sys", NULL, MS_BIND, NULL));
+	say("read-only", mount(NULL, "/proc/sys", NULL, MS_BIND | MS_REMOUNT | LOCKED, NULL));
+	say("write", open("/proc/sys/vm/swappiness", O_WRONLY) < 0 ? -1 : 0);
+	say("read", access("/proc/sys/vm/swappiness", R_OK));
+	say("its own folder", mount("over", "/proc/self/limits", NULL, MS_BIND, NULL));
+	cat("/proc/self/limits");
+	say("away",
+		umount("/proc/version") | umount("/proc/sysvipc") | umount("/proc/self/limits"));
+	say("back", access("/proc/sysvipc/shm", F_OK));
+}
+
+CASE(in_proc)
+{
+	in_child(hide);
+	say("not here", access("/proc/sysvipc/shm", F_OK));
+}
+
+/* As tools that build sandboxes do with the parts of /proc that are the machine's. */
+CASE(over_proc)
+{
+	struct stat st;
+	char b[16];
+	int fd;
+
+	alone();
+	need("mkdir", mkdir("p", 0700));
+	say("proc", mount("proc", "p", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL));
+	say("bind", mount("p/sys", "p/sys", NULL, MS_BIND, NULL));
+	say("read-only",
+		mount(NULL, "p/sys", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID, NULL));
+	say("write", open("p/sys/kernel/hostname", O_WRONLY));
+	say("read", open("p/sys/kernel/hostname", O_RDONLY) < 0 ? -1 : 0);
+	say("elsewhere", open("/proc/sys/kernel/hostname", O_WRONLY) < 0 ? -1 : 0);
+	say("hide a file", mount("/dev/null", "p/uptime", NULL, MS_BIND, NULL));
+	fd = open("p/uptime", O_RDONLY);
+	say_n("what is read", read(fd, b, sizeof(b)));
+	say_is("its kind", stat("p/uptime", &st) == 0 && S_ISCHR(st.st_mode));
+	say("hide a directory", mount("none", "p/sys/vm", "tmpfs", 0, NULL));
+	say("make a name", mkdir("p/sys/vm/x", 0700));
+	close(fd);
+	say("show it again", umount("p/uptime"));
+	say_is("its kind", stat("p/uptime", &st) == 0 && S_ISREG(st.st_mode));
+	say("all of it", umount2("p", MNT_DETACH));
+}

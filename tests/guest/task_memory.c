@@ -490,6 +490,13 @@ static int lines_of(const char *from, const char *to)
 	return n;
 }
 
+static char *parted, *parted_end;
+
+static void child_has_them(void)
+{
+	say_n("lines of a child", lines_of(parted, parted_end));
+}
+
 CASE(policies_part_mappings)
 {
 	char *all = mmap(NULL, 6 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -499,6 +506,9 @@ CASE(policies_part_mappings)
 	say_n("lines", lines_of(m, end));
 	say("bind", syscall(SYS_mbind, m + 4096, 8192, 2, MASK(1), 0));
 	say_n("lines", lines_of(m, end));
+	parted = m;
+	parted_end = end;
+	in_child(child_has_them);
 	say("bind", syscall(SYS_mbind, m, 4096, 2, MASK(1), 0));
 	say_n("lines", lines_of(m, end));
 	say("back", syscall(SYS_mbind, m, 4 * 4096, 0, NULL, 0, 0));

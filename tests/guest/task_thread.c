@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -256,4 +257,68 @@ CASE(a_thread_forks)
 		NEED(pthread_create(&t[i], NULL, forks, NULL) ? -1 : 0);
 	for (int i = 0; i < 3; i++)
 		pthread_join(t[i], NULL);
+}
+
+static pid_t made;
+static int ready[2];
+
+static void *make_child(void *arg)
+{
+	char c;
+
+	made = fork();
+	if (made == 0) {
+		prctl(PR_SET_PDEATHSIG, arg ? SIGKILL : 0);
+		write(ready[1], "x", 1);
+		for (;;)
+			pause();
+	}
+	read(ready[0], &c, 1);
+	return NULL;
+}
+
+/* Who asked to hear of its parent's end hears of the end of the thread that made it. */
+CASE(end_of_a_parent)
+{
+	pthread_t t;
+	int st = 0;
+
+	NEED(pipe(ready));
+	NEED(pthread_create(&t, NULL, make_child, ready) ? -1 : 0);
+	pthread_join(t, NULL);
+	R(waitpid(made, &st, 0) == made);
+	printf("killed by %d\n", WIFSIGNALED(st) ? WTERMSIG(st) : 0);
+	NEED(pthread_create(&t, NULL, make_child, NULL) ? -1 : 0);
+	pthread_join(t, NULL);
+	R(waitpid(made, &st, WNOHANG));
+	NEED(kill(made, SIGTERM));
+	R(waitpid(made, &st, 0) == made);
+	printf("killed by %d\n", WIFSIGNALED(st) ? WTERMSIG(st) : 0);
+}
+
+static void *wait_for(void *arg)
+{
+	int st;
+	pid_t p = *(pid_t *)arg;
+
+	R(waitpid(p, &st, (int)__WNOTHREAD));
+	R(waitpid(p, &st, (int)__WNOTHREAD | WNOHANG));
+	R(waitpid(p, &st, 0) == p);
+	return NULL;
+}
+
+CASE(children_of_a_thread)
+{
+	pthread_t t;
+	pid_t p;
+
+	NEED(p = fork());
+	if (p == 0)
+		_exit(0);
+	NEED(pthread_create(&t, NULL, wait_for, &p) ? -1 : 0);
+	pthread_join(t, NULL);
+	NEED(p = fork());
+	if (p == 0)
+		_exit(0);
+	R(waitpid(p, NULL, (int)__WNOTHREAD) == p);
 }

@@ -179,6 +179,7 @@ static void container_measure(struct box *box, struct usage *usage)
 
 	cgroup_usage(&c->cg, box->plan->report, usage);
 	usage->disk_full = c->disk_seen_full || upper_is_full(box->upper);
+	first_measured(box, &c->cg);
 	/* Held to the end, the file system would be taken down by ward, after everything else. */
 	if (!box->plan->keep && box->upper >= 0)
 		close(take_fd(&box->upper));

@@ -240,6 +240,7 @@ static void kernel_measure(struct box *box, struct usage *usage)
 	usage->disk_full = box->upper >= 0 && host_fstatfs(box->upper, &fs) == 0 &&
 			   (fs.f_bavail <= fs.f_blocks / 64 || fs.f_ffree == 0);
 	read_report(b, usage);
+	first_measured(box, &b->cg);
 	if (box->upper >= 0)
 		close(take_fd(&box->upper));
 }

@@ -339,10 +339,23 @@ static void text_release(struct file *f)
 	free(f->priv);
 }
 
+/* What is made while it is read has no end to count from; what is kept as it was written has. */
+static int64_t text_lseek(struct file *f, int64_t off, int whence)
+{
+	if (whence == SEEK_CUR && __builtin_add_overflow(off, f->pos, &off))
+		return -EINVAL;
+	if ((whence == SEEK_END && node(f->inode)->e->show) || whence < SEEK_SET ||
+		whence > SEEK_END || off < 0)
+		return -EINVAL;
+	f->pos = off;
+	return off;
+}
+
 static const struct file_ops proc_text_ops = {
 	.name = "proc",
 	.read = text_read,
 	.write = text_write,
+	.lseek = text_lseek,
 	.ioctl = text_ioctl,
 	.release = text_release,
 };
@@ -362,6 +375,7 @@ static const struct file_ops proc_mounts_ops = {
 	.name = "proc",
 	.read = text_read,
 	.write = text_write,
+	.lseek = text_lseek,
 	.poll = mounts_poll,
 	.release = text_release,
 };

@@ -2,6 +2,7 @@
 #ifndef WARD_TIER_KERNEL_FS_PROC_H
 #define WARD_TIER_KERNEL_FS_PROC_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 

@@ -508,11 +508,10 @@ static void show_io(const struct proc_ctx *c, struct buf *out)
 			 "cancelled_write_bytes: 0\n");
 }
 
-/* All of them are the first thread's: who made which is not kept. */
 static void show_children(const struct proc_ctx *c, struct buf *out)
 {
 	for (const struct proc *p = c->k->procs; p; p = p->next)
-		if (p->parent == c->t->proc && c->t == c->t->proc->tasks && leader_of(c, p))
+		if (p->parent == c->t->proc && p->maker == c->t->tid && leader_of(c, p))
 			buf_add_fmt(out, "%d ", leader_of(c, p));
 }
 

@@ -46,7 +46,7 @@ static ssize_t event_write(struct file *f, struct uio *io, int64_t *pos)
 	uint64_t v;
 	ssize_t r;
 
-	if (io->left < sizeof(v))
+	if (io->left < sizeof(v) || (io->count == 1 && io->left > sizeof(v)))
 		return -EINVAL;
 	r = uio_in(io, &v, sizeof(v));
 	if (r < (ssize_t)sizeof(v))

@@ -64,12 +64,12 @@ bool mnt_is_foreign(const struct task *t, const struct mount *m)
 
 static void move_path(struct path *p)
 {
-	struct mount *m = p->mnt;
+	struct mount *copy = p->mnt->copy;
 
-	if (!m->copy)
-		return;
-	p->mnt = mount_ref(m->copy);
-	mount_unref(m);
+	if (copy) {
+		mount_unref(p->mnt);
+		p->mnt = mount_ref(copy);
+	}
 }
 
 struct ns *mnt_create(struct task *t, struct fs_ctx *fs, struct user_ns *owner, int *ret_err)

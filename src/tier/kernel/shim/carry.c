@@ -58,10 +58,10 @@ static void give_room(struct place_carry *c, uint64_t at, uint64_t len)
 }
 
 /* Where calls have a path, what they read, and where they write: which argument, from 1 on. */
-enum { STAT = 144, LINK = 256, ALL = CARRY_ROOM };
+enum { ACTION = 32, STAT = 144, LINK = 256, ALL = CARRY_ROOM };
 static const struct how {
 	uint16_t nr;
-	uint8_t path, in, room, len; /* len: of @in or @room */
+	uint8_t path, in, room, len; /* len: of @in or @room; 0: @most */
 	uint16_t most;               /* of @room */
 } table[] = {
 	{ SYS_read, 0, 0, 2, 3, ALL },
@@ -72,6 +72,7 @@ static const struct how {
 	{ SYS_fstat, 0, 0, 2, 0, STAT },
 	{ SYS_lstat, 1, 0, 2, 0, STAT },
 	{ SYS_lseek, 0, 0, 0, 0, 0 },
+	{ SYS_rt_sigaction, 0, 2, 3, 0, ACTION },
 	{ SYS_ioctl, 0, 0, 0, 0, 0 },
 	{ SYS_pwrite64, 0, 2, 0, 3, 0 },
 	{ SYS_access, 1, 0, 0, 0, 0 },
@@ -90,17 +91,14 @@ static uint64_t arg(const struct place_state *s, unsigned i)
 
 static int take(struct place_carry *c, const struct place_state *s, const struct how *h)
 {
-	uint64_t most = h->most;
+	uint64_t len = h->len ? arg(s, h->len) : h->most;
 
 	if (h->path && !take_path(c, arg(s, h->path)))
 		return 0;
-	if (h->in && !take_bytes(c, arg(s, h->in), arg(s, h->len)))
+	if (h->in && arg(s, h->in) && !take_bytes(c, arg(s, h->in), len))
 		return 0;
-	if (h->room) {
-		if (h->len && arg(s, h->len) < most)
-			most = arg(s, h->len);
-		give_room(c, arg(s, h->room), most);
-	}
+	if (h->room && arg(s, h->room))
+		give_room(c, arg(s, h->room), len < h->most ? len : h->most);
 	return h->path || h->in || h->room || s->lent;
 }
 

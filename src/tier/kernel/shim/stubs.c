@@ -30,7 +30,8 @@ _Static_assert(offsetof(struct place_state, view) == PLACE_VIEW - PLACE_STATE &&
 		       offsetof(struct place_state, head) == 160 &&
 		       offsetof(struct place_state, carry) == 192 &&
 		       offsetof(struct place_state, ret) == 200 &&
-		       offsetof(struct place_carry, outs) == 168 &&
+		       offsetof(struct place_carry, outs) == 168 && PLACE_OPEN == 5 &&
+		       PLACE_DENTS == 13 && PLACE_OPEN_CWD == 20 &&
 		       sizeof(struct place_value) == 32 && offsetof(struct place_value, age) == 8 &&
 		       offsetof(struct place_value, value) == 16,
 	"as the stubs have it");
@@ -112,7 +113,7 @@ __asm__(".text\n"
 	/* STATE: busy, threads (two words); then rdi, rsi, rdx, flags, site; stamp, view, hash
 	   (words); the position that a read began at, and where it stands, or 0 */
 	"1:	mov SITES+12(%rcx), %r11d\n"
-	"	cmp $21, %r11d\n"
+	"	cmp $20, %r11d\n"
 	"	jne 2f\n"
 	"	mov $-100, %edi\n" /* AT_FDCWD */
 	"	mov $5, %r11d\n"

@@ -19,7 +19,9 @@ long memory_run(struct task *t, const struct shim_step *steps, unsigned count);
 int memory_fd(struct kernel *k, int fd, bool writable);
 /* An address at which @len bytes have room now; 0: there is none. */
 uint64_t memory_gap(struct task *t, uint64_t len);
-/* sys/numa.c: how far the policy that @from has goes, @to at most. */
+/* sys/numa.c: a copy for a child's memory; NULL: none, or no memory for it. */
+struct mm_policies *policies_copy(const struct mm *mm);
+/* How far the policy that @from has goes, @to at most. */
 uint64_t policy_edge(const struct mm *mm, uint64_t from, uint64_t to);
 
 #endif

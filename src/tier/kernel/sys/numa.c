@@ -46,6 +46,15 @@ struct mm_policies {
 	} at[RANGES_MAX];
 };
 
+struct mm_policies *policies_copy(const struct mm *mm)
+{
+	struct mm_policies *p = mm->policies ? malloc(sizeof(*p)) : NULL;
+
+	if (p)
+		*p = *mm->policies;
+	return p;
+}
+
 /* The nodes of a mask as one word. */
 static long read_nodes(struct task *t, gva_t mask, uint64_t max, uint64_t *ret)
 {

@@ -362,6 +362,7 @@ struct wait_req {
 	int kind;
 	int32_t id;
 	int options;
+	int32_t maker; /* with __WNOTHREAD: its own children only */
 };
 
 static bool wanted(const struct wait_req *q, const struct proc *c)
@@ -369,6 +370,8 @@ static bool wanted(const struct wait_req *q, const struct proc *c)
 	bool clone_child = c->exit_signal != SIGCHLD;
 
 	if (!(q->options & __WALL) && clone_child != ((q->options & __WCLONE) != 0))
+		return false;
+	if ((q->options & __WNOTHREAD) && c->maker != q->maker)
 		return false;
 	return q->kind == BY_ANY || (q->kind == BY_PID && c->pid == q->id) ||
 	       (q->kind == BY_PGRP && c->pgrp && c->pgrp->id == q->id);
@@ -470,7 +473,7 @@ static struct rusage usage_told(const struct news *n)
 
 SYSCALL4(wait4, int, pid, gva_t, ustatus, int, options, gva_t, urusage)
 {
-	struct wait_req q = { .kind = BY_PID, .options = options | WEXITED };
+	struct wait_req q = { .kind = BY_PID, .options = options | WEXITED, .maker = task->tid };
 	struct news n;
 	struct rusage ru;
 	long r, shown;
@@ -525,7 +528,7 @@ static void fill_info(const struct task *t, union gsiginfo *si, const struct new
 
 SYSCALL5(waitid, int, which, int, id, gva_t, uinfo, int, options, gva_t, urusage)
 {
-	struct wait_req q = { .id = id, .options = options };
+	struct wait_req q = { .id = id, .options = options, .maker = task->tid };
 	union gsiginfo si = { 0 };
 	struct news n;
 	struct rusage ru;

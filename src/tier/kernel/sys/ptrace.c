@@ -25,7 +25,7 @@
 
 /* Where things are in struct user. */
 enum { USER_REGS_END = UREG_COUNT * 8, USER_DEBUG = 848, USER_DEBUG_END = 912, USER_END = 912 };
-enum { OPTIONS_KNOWN = 0x7f | PTRACE_O_EXITKILL };
+enum { OPTIONS_KNOWN = 0xff | PTRACE_O_EXITKILL };
 
 static long poke(struct task *it, uint64_t addr, uint64_t word)
 {
@@ -162,14 +162,15 @@ static long syscall_info(struct task *task, struct task *it, uint64_t size, uint
 	struct ptrace_syscall_info si = { .arch = 0xc000003e /* AUDIT_ARCH_X86_64 */ };
 	uint64_t regs[UREG_COUNT];
 	size_t len = offsetof(struct ptrace_syscall_info, entry);
+	bool asked = tr->kind == TRACE_EVENT && tr->code >> 8 == PTRACE_EVENT_SECCOMP;
 	int r = regs_get(it, regs);
 
 	if (r < 0)
 		return r;
 	si.instruction_pointer = regs[UREG_RIP];
 	si.stack_pointer = regs[UREG_RSP];
-	if (tr->kind == TRACE_ENTER) {
-		si.op = PTRACE_SYSCALL_INFO_ENTRY;
+	if (tr->kind == TRACE_ENTER || asked) {
+		si.op = asked ? PTRACE_SYSCALL_INFO_SECCOMP : PTRACE_SYSCALL_INFO_ENTRY;
 		si.entry.nr = regs[UREG_ORIG_RAX];
 		si.entry.args[0] = regs[UREG_RDI];
 		si.entry.args[1] = regs[UREG_RSI];
@@ -178,6 +179,10 @@ static long syscall_info(struct task *task, struct task *it, uint64_t size, uint
 		si.entry.args[4] = regs[UREG_R8];
 		si.entry.args[5] = regs[UREG_R9];
 		len += sizeof(si.entry);
+		if (asked) {
+			si.seccomp.ret_data = (uint32_t)tr->message;
+			len = offsetof(struct ptrace_syscall_info, seccomp.ret_data) + 4;
+		}
 	} else if (tr->kind == TRACE_EXIT) {
 		si.op = PTRACE_SYSCALL_INFO_EXIT;
 		si.exit.rval = (int64_t)regs[UREG_RAX];

@@ -244,6 +244,8 @@ static long list(struct task *t, int fd, gva_t ubuf, unsigned count, bool old)
 		return -EBADF;
 	if (!f->ops->iterate)
 		return -ENOTDIR;
+	if (count > INT32_MAX)
+		return -EINVAL;
 	if (f->path.dentry && (f->path.dentry->flags & DENTRY_DELETED))
 		return -ENOENT;
 	r = file_ask_read(t, f);

@@ -12,14 +12,64 @@
 
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
+#include "tier/kernel/task/listener.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/trap/place.h"
+#include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/file.h"
 
 enum {
-	FLAGS_OK =
-		SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG | SECCOMP_FILTER_FLAG_SPEC_ALLOW
+	FLAG_WAIT_KILLABLE = 1 << 5, /* newer than some headers */
+	FLAGS_OK = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_LOG |
+		   SECCOMP_FILTER_FLAG_SPEC_ALLOW | SECCOMP_FILTER_FLAG_NEW_LISTENER |
+		   SECCOMP_FILTER_FLAG_TSYNC_ESRCH | FLAG_WAIT_KILLABLE
 };
+
+/* Do these go together? A value cannot be a thread and a descriptor. */
+static bool flags_fit(unsigned flags)
+{
+	const unsigned both = SECCOMP_FILTER_FLAG_TSYNC | SECCOMP_FILTER_FLAG_NEW_LISTENER;
+
+	if (flags & ~(unsigned)FLAGS_OK)
+		return false;
+	if ((flags & both) == both && !(flags & SECCOMP_FILTER_FLAG_TSYNC_ESRCH))
+		return false;
+	return !(flags & FLAG_WAIT_KILLABLE) || (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER);
+}
+
+static bool has_listener(const struct seccomp_filter *f)
+{
+	while (f && !f->listener)
+		f = f->prev;
+	return f;
+}
+
+/* For the newest filter, which is @task's own yet: its descriptor. */
+static long add_listener(struct task *task)
+{
+	struct file *f;
+	struct listener *l = listener_create(task->k, &f);
+	long fd;
+
+	if (!l)
+		return -ENOMEM;
+	fd = fd_install(task, f, true, 0);
+	if (fd < 0)
+		file_unref(f);
+	else
+		task->filters->listener = listener_ref(l);
+	return fd;
+}
+
+/* Takes the newest filter off again. */
+static void undo(struct task *task)
+{
+	struct seccomp_filter *f = task->filters;
+
+	task->filters = seccomp_ref(f->prev);
+	seccomp_unref(f);
+}
 
 static bool is_ancestor(const struct seccomp_filter *old, const struct seccomp_filter *f)
 {
@@ -68,7 +118,7 @@ long seccomp_set_filter(struct task *task, unsigned flags, gva_t uprog)
 	int32_t other;
 	long r;
 
-	if (task->seccomp_strict || (flags & ~(unsigned)FLAGS_OK))
+	if (task->seccomp_strict || !flags_fit(flags))
 		return -EINVAL;
 	if (guest_read(task, &prog, uprog, sizeof(prog)) < 0)
 		return -EFAULT;
@@ -76,9 +126,11 @@ long seccomp_set_filter(struct task *task, unsigned flags, gva_t uprog)
 		return -EINVAL;
 	if (!task->no_new_privs && !task_capable_own(task, CAP_SYS_ADMIN))
 		return -EACCES;
+	if ((flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) && has_listener(task->filters))
+		return -EBUSY;
 	other = flags & SECCOMP_FILTER_FLAG_TSYNC ? stranger(task) : 0;
 	if (other)
-		return other;
+		return flags & SECCOMP_FILTER_FLAG_TSYNC_ESRCH ? -ESRCH : other;
 	code = calloc(prog.len, sizeof(*code));
 	if (!code)
 		return -ENOMEM;
@@ -86,9 +138,17 @@ long seccomp_set_filter(struct task *task, unsigned flags, gva_t uprog)
 	if (r == 0)
 		r = seccomp_add(task->filters, code, prog.len, &task->filters);
 	free(code);
-	if (r == 0)
-		place_shut(task);
-	if (r == 0 && (flags & SECCOMP_FILTER_FLAG_TSYNC))
+	if (r < 0)
+		return r;
+	if (flags & SECCOMP_FILTER_FLAG_NEW_LISTENER) {
+		r = add_listener(task);
+		if (r < 0) {
+			undo(task);
+			return r;
+		}
+	}
+	place_shut(task);
+	if (flags & SECCOMP_FILTER_FLAG_TSYNC)
 		sync_threads(task);
 	return r;
 }
@@ -105,12 +165,21 @@ static long action_known(struct task *task, gva_t uaction)
 	case SECCOMP_RET_TRAP:
 	case SECCOMP_RET_ERRNO:
 	case SECCOMP_RET_TRACE:
+	case SECCOMP_RET_USER_NOTIF:
 	case SECCOMP_RET_LOG:
 	case SECCOMP_RET_ALLOW:
 		return 0;
 	default:
 		return -EOPNOTSUPP;
 	}
+}
+
+/* Of a question, of an answer, of what a filter sees. */
+static long notif_sizes(struct task *task, gva_t at)
+{
+	const uint16_t sizes[] = { 80, 24, 64 };
+
+	return guest_write(task, at, sizes, sizeof(sizes));
 }
 
 SYSCALL3(seccomp, unsigned, op, unsigned, flags, gva_t, args)
@@ -120,6 +189,8 @@ SYSCALL3(seccomp, unsigned, op, unsigned, flags, gva_t, args)
 		return flags || !gva_null(args) ? -EINVAL : seccomp_set_strict(task);
 	case SECCOMP_SET_MODE_FILTER:
 		return seccomp_set_filter(task, flags, args);
+	case SECCOMP_GET_NOTIF_SIZES:
+		return flags ? -EINVAL : notif_sizes(task, args);
 	case SECCOMP_GET_ACTION_AVAIL:
 		return flags ? -EINVAL : action_known(task, args);
 	default:

@@ -15,6 +15,7 @@
 #include "tier/kernel/io/fanotify.h"
 #include "tier/kernel/sys/sys.h"
 #include "tier/kernel/task/deliver.h"
+#include "tier/kernel/task/listener.h"
 #include "tier/kernel/task/seccomp.h"
 #include "tier/kernel/task/trace.h"
 #include "tier/kernel/trap/answers.h"
@@ -124,6 +125,7 @@ static void decide_restart(struct task *t)
 }
 
 static bool enter(struct task *t);
+static bool asked(struct task *t, enum seccomp_verdict verdict);
 
 static bool is_shims(int64_t nr)
 {
@@ -171,7 +173,8 @@ static bool settle(struct task *t)
 		if (is_restart(c->ret)) {
 			drop_waits(t);
 			file_let_go(t); /* made anew: its number is looked up as at first */
-			return enter(t);
+			return listener_is_asked(t) ? asked(t, listener_look(t, &c->ret))
+						    : enter(t);
 		}
 		if (c->nr == SHIM_STOP)
 			trace_go(t, false);
@@ -223,10 +226,39 @@ static bool enter(struct task *t)
 	return settle(t);
 }
 
+static bool make_call(struct task *t)
+{
+	struct call *c = &t->call;
+	const struct sys_row *row = sys_row(c->nr);
+
+	if (row && row->fn)
+		return enter(t);
+	if (!row || row->state == SYS_NONE)
+		count_unknown(t->k, c->nr);
+	c->ret = -ENOSYS;
+	return settle(t);
+}
+
+/* A filter has been run, or somebody asked on its behalf. */
+static bool asked(struct task *t, enum seccomp_verdict verdict)
+{
+	switch (verdict) {
+	case SECCOMP_GO:
+		return make_call(t);
+	case SECCOMP_ANSWER:
+		return settle(t);
+	case SECCOMP_WAIT:
+		t->call.blocked = true;
+		break;
+	case SECCOMP_DEAD:
+		break;
+	}
+	return false;
+}
+
 bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 {
 	struct call *c = &t->call;
-	const struct sys_row *row = sys_row(nr);
 
 	c->nr = nr;
 	memcpy(c->args, args, sizeof(c->args));
@@ -244,30 +276,18 @@ bool call_begin(struct task *t, int64_t nr, const uint64_t args[6])
 		c->ret = -ENOSYS; /* as a tracer finds it there; the call is made again */
 		return settle(t);
 	}
-	if ((t->filters || t->seccomp_strict) && !is_shims(nr)) {
-		switch (seccomp_check(t, &c->ret)) {
-		case SECCOMP_GO:
-			break;
-		case SECCOMP_DEAD:
-			return false;
-		case SECCOMP_ANSWER:
-			return settle(t);
-		}
-	}
-	if (!row || !row->fn) {
-		if (!row || row->state == SYS_NONE)
-			count_unknown(t->k, nr);
-		c->ret = -ENOSYS;
-		return settle(t);
-	}
-	return enter(t);
+	if ((t->filters || t->seccomp_strict) && !is_shims(nr))
+		return asked(t, seccomp_check(t, &c->ret));
+	return make_call(t);
 }
 
 bool call_again(struct task *t)
 {
 	drop_waits(t);
 	t->call.blocked = false;
-	return t->call.settling ? settle(t) : enter(t);
+	if (t->call.settling)
+		return settle(t);
+	return listener_is_asked(t) ? asked(t, listener_look(t, &t->call.ret)) : enter(t);
 }
 
 void call_drop(struct task *t)

@@ -31,6 +31,7 @@
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/vfs/pidfd.h"
 #include "tier/kernel/sys/aio.h"
+#include "tier/kernel/sys/memory.h"
 #include "tier/kernel/trap/answers.h"
 #include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/later.h"
@@ -158,7 +159,7 @@ static struct mm *mm_copy(const struct mm *from)
 	mm->lock_count = 0;
 	mm->lock_future = false;
 	mm->aio = NULL;
-	mm->policies = NULL;
+	mm->policies = policies_copy(from);
 	mm->place = place_copy(from->place);
 	mm->carry = NULL; /* that is one process's */
 	mm->carried = NULL;
@@ -503,6 +504,7 @@ struct task *task_clone(struct task *t, uint64_t flags, int *ret_err)
 		p->parent = flags & CLONE_PARENT ? t->proc->parent : t->proc;
 		if (!p->parent)
 			p->parent = k->init;
+		p->maker = flags & CLONE_PARENT ? t->proc->maker : t->tid;
 		p->sibling = p->parent->children;
 		p->parent->children = p;
 		pgrp_join(p, t->proc->pgrp);
@@ -595,21 +597,51 @@ static struct proc *new_parent(struct proc *dead)
 
 static void tell_parent(struct proc *p);
 
+static int32_t live_thread(const struct proc *p)
+{
+	const struct task *t = p->tasks;
+
+	while (t && t->state == TASK_DEAD)
+		t = t->next;
+	return t ? t->tid : p->pid;
+}
+
+static void tell_orphan(struct proc *c)
+{
+	int sig = c->tasks->pdeath_signal;
+
+	if (sig && c->state == PROC_LIVE)
+		signal_send_proc(c, sig, NULL);
+}
+
+/* A thread ends, and not the last one: its children are another thread's. */
+static void pass_children_on(const struct proc *p, int32_t from)
+{
+	int32_t to = live_thread(p);
+
+	for (struct proc *c = p->children, *next; c; c = next) {
+		next = c->sibling;
+		if (c->maker != from)
+			continue;
+		c->maker = to;
+		tell_orphan(c);
+	}
+}
+
 static void reparent(struct proc *dead)
 {
 	struct proc *to = new_parent(dead), *c;
 
 	while ((c = dead->children)) {
 		struct pgrp *g = c->pgrp;
-		int sig = c->tasks->pdeath_signal;
 
 		dead->children = c->sibling;
 		c->parent = to;
 		c->sibling = to->children;
 		to->children = c;
+		c->maker = live_thread(to);
 		c->exit_signal = SIGCHLD;
-		if (sig && c->state == PROC_LIVE)
-			signal_send_proc(c, sig, NULL);
+		tell_orphan(c);
 		if (c->state == PROC_ZOMBIE)
 			tell_parent(c);
 		else if (c->stop_signal && pgrp_is_orphaned(g)) {
@@ -757,6 +789,8 @@ void task_exit(struct task *t, int status)
 		task_gone(t);
 		proc_ended(p);
 	} else {
+		if (!p->exiting)
+			pass_children_on(p, t->tid);
 		task_gone(t);
 	}
 }
@@ -836,6 +870,8 @@ void proc_execed(struct task *t)
 		hash_add(t);
 		task_free(old);
 	}
+	for (struct proc *c = p->children; c; c = c->sibling)
+		c->maker = t->tid;
 	if (t->sighand->refs > 1) {
 		struct sighand *own = sighand_copy(t->sighand);
 

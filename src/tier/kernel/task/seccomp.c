@@ -18,8 +18,10 @@
 #include "base/ckd.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/task/deliver.h"
+#include "tier/kernel/task/listener.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/task/seccomp.h"
+#include "tier/kernel/task/trace.h"
 #include "tier/kernel/walk.h"
 
 enum { PER_FILTER = 4, FILTERS_MAX = GUEST_BPF_SUM_MAX / (1 + PER_FILTER) };
@@ -113,6 +115,7 @@ int seccomp_add(struct seccomp_filter *prev, const struct sock_filter *code, uin
 		return -ENOMEM;
 	f->refs = 1;
 	f->prev = prev;
+	f->listener = NULL;
 	f->len = len;
 	memcpy(f->code, code, len * sizeof(f->code[0]));
 	*ret = f;
@@ -131,6 +134,7 @@ void seccomp_unref(struct seccomp_filter *f)
 	while (f && --f->refs == 0) {
 		struct seccomp_filter *prev = f->prev;
 
+		listener_unused(f->listener);
 		free(f);
 		f = prev;
 	}
@@ -238,7 +242,7 @@ static uint32_t run(const struct seccomp_filter *f, const struct seccomp_data *d
 }
 
 /* The strictest answer of all, and the newest one's among equals. */
-static uint32_t run_all(const struct task *t)
+static uint32_t run_all(const struct task *t, struct listener **ret)
 {
 	struct seccomp_data d = {
 		.nr = (int)t->call.nr, .arch = AUDIT_ARCH_X86_64, .instruction_pointer = t->call.ip
@@ -250,8 +254,10 @@ static uint32_t run_all(const struct task *t)
 		uint32_t v = run(f, &d);
 
 		if ((int32_t)(v & SECCOMP_RET_ACTION_FULL) <
-			(int32_t)(best & SECCOMP_RET_ACTION_FULL))
+			(int32_t)(best & SECCOMP_RET_ACTION_FULL)) {
 			best = v;
+			*ret = f->listener;
+		}
 	}
 	return best;
 }
@@ -285,6 +291,7 @@ static enum seccomp_verdict kill_it(struct task *t, bool whole)
 
 enum seccomp_verdict seccomp_check(struct task *t, long *ret)
 {
+	struct listener *listener = NULL;
 	int64_t nr = t->call.nr;
 	uint32_t v, data;
 
@@ -294,7 +301,7 @@ enum seccomp_verdict seccomp_check(struct task *t, long *ret)
 		proc_exit(t->proc, SIGKILL);
 		return SECCOMP_DEAD;
 	}
-	v = run_all(t);
+	v = run_all(t, &listener);
 	data = v & SECCOMP_RET_DATA;
 	switch (v & SECCOMP_RET_ACTION_FULL) {
 	case SECCOMP_RET_ALLOW:
@@ -308,9 +315,10 @@ enum seccomp_verdict seccomp_check(struct task *t, long *ret)
 		*ret = (long)nr; /* the registers are as before the call */
 		return t->state == TASK_DEAD ? SECCOMP_DEAD : SECCOMP_ANSWER;
 	case SECCOMP_RET_TRACE:
+		*ret = -ENOSYS; /* as a tracer finds it, or because there is none */
+		return trace_lets(t, data) ? SECCOMP_GO : SECCOMP_ANSWER;
 	case SECCOMP_RET_USER_NOTIF:
-		*ret = -ENOSYS; /* nobody is there to be asked */
-		return SECCOMP_ANSWER;
+		return listener_ask(t, listener, ret);
 	case SECCOMP_RET_KILL_THREAD:
 		return kill_it(t, false);
 	default:

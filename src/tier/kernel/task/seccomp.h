@@ -9,12 +9,14 @@
  * Filters that a guest puts on itself. We run them for the calls that arrive here: what a guest
  * does natively (trap/filter.c) is memory and its own thread, and no filter inside sees it.
  */
+struct listener;
 struct task;
 struct walk;
 
 struct seccomp_filter {
 	unsigned refs;               /* tasks, and filters that came after it */
 	struct seccomp_filter *prev; /* all of them run, the newest first */
+	struct listener *listener;   /* task/listener.h: reference, or NULL */
 	uint32_t len;
 	struct sock_filter code[];
 };
@@ -31,6 +33,7 @@ enum seccomp_verdict {
 	SECCOMP_GO,     /* the call is made */
 	SECCOMP_ANSWER, /* it is not: *ret is what it returns */
 	SECCOMP_DEAD,   /* neither: the task has ended */
+	SECCOMP_WAIT,   /* not yet: somebody is asked */
 };
 /* May the call in task->call be made? */
 enum seccomp_verdict seccomp_check(struct task *t, long *ret);

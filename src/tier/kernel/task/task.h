@@ -226,6 +226,7 @@ struct proc {
 	struct task *tasks;  /* the first is the leader, also after it is dead */
 	unsigned task_count; /* live ones */
 	struct proc *parent, *children, *sibling;
+	int32_t maker; /* tid of the parent's thread that made it, or has it since that one ended */
 	struct proc *next; /* all processes of the kernel */
 	struct pgrp *pgrp;
 	struct proc *pgrp_next;

@@ -141,8 +141,10 @@ void trace_go(struct task *t, bool handler)
 /* Is it stopped with a call still to be made? */
 static bool is_before_call(const struct trace *tr)
 {
-	return tr->kind == TRACE_ENTER ||
-	       (tr->kind == TRACE_EVENT && tr->code >> 8 == PTRACE_EVENT_EXIT);
+	int event = tr->kind == TRACE_EVENT ? tr->code >> 8 : 0;
+
+	return tr->kind == TRACE_ENTER || event == PTRACE_EVENT_EXIT ||
+	       event == PTRACE_EVENT_SECCOMP;
 }
 
 void trace_detach(struct task *t, int sig)
@@ -296,6 +298,7 @@ bool trace_enter(struct task *t)
 	bool entered = tr->entered;
 
 	tr->entered = false;
+	tr->filter_told &= entered;
 	tr->orig = c->nr;
 	tr->restart = 0;
 	tr->ip = c->ip;
@@ -313,6 +316,24 @@ bool trace_enter(struct task *t)
 	}
 	tr->in_call = false;
 	return true;
+}
+
+bool trace_lets(struct task *t, uint32_t data)
+{
+	struct trace *tr = t->trace;
+
+	if (!tr || !(tr->options & PTRACE_O_TRACESECCOMP))
+		return false;
+	if (tr->filter_told) {
+		tr->filter_told = false;
+		return true;
+	}
+	tr->filter_told = true;
+	tr->event = PTRACE_EVENT_SECCOMP;
+	tr->event_message = data;
+	tr->due |= DUE_EVENT;
+	tr->in_call = false;
+	return false;
 }
 
 void trace_over(struct task *t)

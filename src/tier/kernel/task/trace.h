@@ -53,6 +53,7 @@ struct trace {
 	int64_t orig; /* -1: none */
 	uint64_t args[6], ip;
 	bool in_call, after_call, entered, exit_told, vfork;
+	bool filter_told; /* a filter has asked about it */
 	int64_t restart_nr;
 	long restart; /* what that call was to be told, -ERESTART*; 0: nothing */
 };
@@ -65,6 +66,8 @@ void trace_resume(struct trace *tr, int64_t how, int sig);
 
 /* For dispatch.c. Is the call not to be made yet? */
 bool trace_enter(struct task *t);
+/* A filter inside leaves the call to the tracer, with a word for it. false: it is not made now. */
+bool trace_lets(struct task *t, uint32_t data);
 /* A call is over, its value in call.ret. */
 void trace_over(struct task *t);
 /* Something is to be told: @signals for what is pending and not blocked. */

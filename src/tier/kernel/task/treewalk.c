@@ -385,6 +385,7 @@ static void proc_walk(struct kernel *k, struct proc *p, struct walk *w)
 	walk_ref(w, "parent", WALK_PROC, (void **)&p->parent);
 	walk_need(w, "pgrp", WALK_PGRP, (void **)&p->pgrp);
 	walk_i32(w, "pid", &p->pid);
+	walk_i32(w, "maker", &p->maker);
 	walk_count(w, "state", &state, PROC_ZOMBIE);
 	p->state = (enum proc_state)state;
 	pending_walk(k, &p->pending, w);

@@ -206,6 +206,7 @@ int zygote_start(struct engine *e, struct err *err)
 	place_forked(e->k);
 	close(pair[1]);
 	e->zygote = pair[0];
+	e->zygote_pid = pid;
 	e->zygote_watch =
 		(struct watch){ .fd = e->zygote, .events = EPOLLIN, .fn = zygote_readable };
 	return 0;

@@ -7,6 +7,7 @@
  *        lock, like any other.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <sys/epoll.h>
@@ -61,10 +62,25 @@ int engine_start(struct kernel *k, struct err *e)
 	return r < 0 ? err_set(e, -r, "asking for the first process") : 0;
 }
 
+/*
+ * Our end is theirs, but the host looks for them only when all that was ours is gone. So that they
+ * go beside us, not after us.
+ */
+static void end_zygote(struct kernel *k)
+{
+	struct engine *e = engine_of(k);
+
+	kernel_lock(k); /* for good */
+	for (struct host_proc *hp = e->blanks; hp; hp = hp->next)
+		syscall(SYS_tgkill, hp->pid, hp->pid, SIGKILL);
+	syscall(SYS_tgkill, e->zygote_pid, e->zygote_pid, SIGKILL);
+}
+
 void engine_over(struct kernel *k)
 {
 	int status = k->over_status;
 
+	end_zygote(k);
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 

@@ -72,6 +72,7 @@ struct out {
 struct engine {
 	struct kernel *k;
 	int zygote; /* socket */
+	pid_t zygote_pid;
 	struct watch zygote_watch;
 	struct host_proc *blanks;
 	unsigned blank_count, blank_asked;

@@ -19,6 +19,7 @@
 
 #include "base/ckd.h"
 #include "tier/kernel/fs/listing.h"
+#include "tier/kernel/fs/mapnames.h"
 #include "tier/kernel/fs/tree.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sys/stat.h"
@@ -125,6 +126,47 @@ static void ages(struct task *t, struct place_fd *e)
 	e->pos_age_at = e->age_at + 8;
 }
 
+/* The host's copy of @f, which can only be read, comes to descriptor @fd with the answer. */
+static bool send_copy(struct task *t, unsigned fd, struct file *f)
+{
+	struct fd_slot *slot = &t->files->slots[fd];
+	struct call *c = &t->call;
+	int from = tree_read_fd(f), mirror, copy;
+
+	if (from < 0)
+		return false;
+	mirror = file_writable(f) ? from + 1 : -(from + 1);
+	if (slot->mirror == mirror)
+		return true;
+	if (!t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig)
+		return false;
+	copy = copy_fd(from);
+	if (copy < 0)
+		return false;
+	c->map_fd = copy + 1;
+	c->map_at = (int)fd;
+	slot->mirror = mirror;
+	return true;
+}
+
+/* What the loader opens it maps: then it does that by itself, and we do now what we would have done
+ * then. */
+static void lend_mapping(struct task *t, unsigned fd, struct file *f, struct place_fd *e)
+{
+	const struct place *p = t->mm->place;
+	struct map_source src;
+	bool loader = false;
+
+	for (unsigned i = 0; i < p->ahead; i++)
+		loader |= p->sites[i].ip == t->call.ip;
+	if (!loader || !(e->knows & FD_CLOSE) || !asks(p, PLACE_MMAP) || t->mm->lock_future ||
+		f->ops != &tree_file_ops || f->ops->mmap(f, PROT_READ, MAP_PRIVATE, &src) < 0 ||
+		src.fd != tree_read_fd(f) || !send_copy(t, fd, f))
+		return;
+	map_name_note(f);
+	e->knows |= FD_MAPPED;
+}
+
 /* What is known of descriptor @fd goes to the guest. @opened: it has just been, so its position is
  * nobody else's. @kept: the call has told what stat says. */
 static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
@@ -157,8 +199,10 @@ static void leave_fd(struct task *t, unsigned fd, bool opened, bool kept)
 		e.knows |= FD_STAT;
 	}
 	e.stat_age = t->k->age[e.stat_age_at / 8];
-	if (opened)
+	if (opened) {
 		lend(t, f, &e);
+		lend_mapping(t, fd, f, &e);
+	}
 	len = e.knows & FD_STAT ? sizeof(e) : offsetof(struct place_fd, stat);
 	if (!e.knows || !put_entry(t, fd, &e, len, e.knows & (FD_TEXT | FD_CLOSE)))
 		return;
@@ -180,29 +224,6 @@ static bool can_read_there(struct task *t, const struct file *f)
 	return answers_fixed(t, f->path) ||
 	       (node_of(i)->content == CONTENT_STORE && i->atime > i->mtime &&
 		       i->atime > i->ctime && !(f->path.mnt->flags & MOUNT_STRICT_ATIME));
-}
-
-/* The host's copy of @f, which can only be read, comes to descriptor @fd with the answer. */
-static bool send_copy(struct task *t, unsigned fd, struct file *f)
-{
-	struct fd_slot *slot = &t->files->slots[fd];
-	struct call *c = &t->call;
-	int from = tree_read_fd(f), mirror, copy;
-
-	if (from < 0)
-		return false;
-	mirror = file_writable(f) ? from + 1 : -(from + 1);
-	if (slot->mirror == mirror)
-		return true;
-	if (!t->host || c->ordered || c->go_native || c->map_fd || t->deliver.sig)
-		return false;
-	copy = copy_fd(from);
-	if (copy < 0)
-		return false;
-	c->map_fd = copy + 1;
-	c->map_at = (int)fd;
-	slot->mirror = mirror;
-	return true;
 }
 
 static void leave_reads(struct task *t, unsigned fd, struct file *f)

@@ -7,6 +7,7 @@
 /* What place.c and place_fd.c keep of one memory. */
 struct place {
 	unsigned count;
+	unsigned ahead; /* the first of them, which are the loader's */
 	struct {
 		uint64_t ip, at;
 		uint16_t nr;

@@ -203,7 +203,7 @@ static unsigned lay_jump(
 static int64_t number_of(const uint8_t *ip)
 {
 	static const int wanted[] = { SYS_openat, SYS_newfstatat, SYS_mmap, SYS_close, SYS_access,
-		SYS_lseek, SYS_readlink, SYS_getdents64, SYS_rt_sigaction, SYS_write };
+		SYS_lseek, SYS_readlink, SYS_getdents64, SYS_rt_sigaction, SYS_write, SYS_pread64 };
 	const uint8_t *mov = ip - SITE_BYTES;
 
 	if (ip[-4] == 0x31 && ip[-3] == 0xc0)
@@ -517,7 +517,7 @@ void place_ahead(struct task *t, struct mm *mm, struct file *f, const Elf64_Phdr
 	for (unsigned i = 0; i < l->found.count; i++)
 		ret->count += change_one(p, ret->count, ret->page, ret->bytes,
 			l->found.sites[i].behind, l->found.sites[i].nr, &ret->sites[ret->count]);
-	p->count = ret->count;
+	p->count = p->ahead = ret->count;
 	p->view = ret->view = answers_view(t);
 	mm->place = p;
 }

@@ -175,7 +175,12 @@ int vfs_chown(struct task *t, struct path p, uint32_t uid, uint32_t gid)
 	if (!a.valid)
 		return 0;
 	r = changeable(i);
-	return r < 0 ? r : set_attr(t, i, p.dentry, &a);
+	if (r == 0)
+		r = set_attr(t, i, p.dentry, &a);
+	/* What it may do was meant for its last owner. */
+	if (r == 0 && !S_ISDIR(i->mode) && i->ops->removexattr)
+		i->ops->removexattr(i, "security.capability");
+	return r;
 }
 
 int vfs_utimes(struct task *t, struct path p, int64_t atime, int64_t mtime)

@@ -566,14 +566,25 @@ struct mount *mount_create(struct kernel *k, struct super *sb, const struct path
 	return m;
 }
 
+static bool same_inode(const struct dentry *a, const struct dentry *b)
+{
+	return a->inode && b->inode && a->inode->sb == b->inode->sb &&
+	       a->inode->ino == b->inode->ino;
+}
+
 /* Names that are not remembered are the same when they say so: in the same folder, of the same
  * file. */
 static bool is_point(const struct dentry *point, const struct dentry *d)
 {
 	if (point == d || !(d->sb->flags & SB_MOUNTED_ON))
 		return point == d;
-	return d->inode && point->inode == d->inode && point->parent && d->parent &&
-	       point->parent->inode == d->parent->inode && strcmp(point->name, d->name) == 0;
+	return point->parent && d->parent && same_inode(point, d) &&
+	       same_inode(point->parent, d->parent) && strcmp(point->name, d->name) == 0;
+}
+
+bool mount_is_on(const struct mount *m, const struct dentry *d)
+{
+	return m->point && is_point(m->point, d);
 }
 
 struct mount *mount_at(const struct mount *m, const struct dentry *d)

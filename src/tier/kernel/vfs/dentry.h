@@ -115,11 +115,12 @@ struct mount {
 	struct mount *next;     /* all, oldest first */
 	char *source;           /* for /proc/mounts */
 	struct fan_mark *marks; /* io/fanotify.c */
-	struct mount *copy_of;  /* while a tree of mounts is copied */
-	struct mount *copy;     /* the other way round */
+	struct mount *copy;     /* of it, while a tree of mounts is copied; no reference */
+	bool is_copy;           /* and one of these */
 	uint32_t group, master; /* vfs/propagate.h: whom it tells, and of whom it hears; 0: none */
 	bool unbindable;        /* no copy of it is made */
 	bool told, new_group, leaving; /* while something spreads */
+	unsigned staying;              /* how many on it do not go, while something goes */
 };
 
 /* Its number that no other mount ever has; all are above MOUNT_ID_UNIQUE. */
@@ -181,6 +182,8 @@ void super_unref(struct super *sb);
 /* Mounts @sb (takes it) on @at (NULL: as the root); the mount belongs to the kernel's list. */
 struct mount *mount_create(struct kernel *k, struct super *sb, const struct path *at,
 	unsigned flags, const char *source);
+/* Is @m mounted on @d, in whatever mount? */
+bool mount_is_on(const struct mount *m, const struct dentry *d);
 /* What is mounted on @d in @m, or NULL. */
 struct mount *mount_at(const struct mount *m, const struct dentry *d);
 struct mount *mount_ref(struct mount *m);

@@ -276,9 +276,6 @@ int guest_attach(struct mount *m, struct path at)
 		return -ENOTDIR;
 	if ((at.dentry->flags & DENTRY_DELETED) || S_ISLNK(at.dentry->inode->mode))
 		return -ENOENT;
-	/* A file system that keeps no names has no place for something to lie on. */
-	if ((at.dentry->sb->flags & SB_NO_CACHE) && at.dentry->parent)
-		return -EINVAL;
 	mount_attach(m, &at);
 	return 0;
 }
@@ -330,22 +327,14 @@ static struct mount *copy_one(struct mount *from, struct dentry *root, enum copy
 	return m;
 }
 
-static void copy_note(struct mount *m, struct mount *of)
-{
-	m->copy_of = of;
-	of->copy = m;
-}
-
 /* One whose parent has a copy and that has none itself, and that copy. A mount may stand on a newer
  * one: the list is not in their order. */
 static struct mount *next_to_copy(const struct mount *from, const struct dentry *root,
 	struct mount *to, bool bind, struct mount **ret)
 {
-	struct vfs_state *v = from->sb->k->vfs;
-
-	for (struct mount *c = v->mounts; c; c = c->next) {
-		if (!c->parent || c->copy_of || mount_is_below(c, to) || c->copy ||
-			nsfs_is_mnt(c->root->inode) || (bind && c->unbindable))
+	for (struct mount *c = from->sb->k->vfs->mounts; c; c = c->next) {
+		if (!c->parent || c->copy || c->is_copy || c == to || nsfs_is_mnt(c->root->inode) ||
+			(bind && c->unbindable))
 			continue;
 		*ret = c->parent == from && dentry_is_below(c->point, root) ? to : c->parent->copy;
 		if (*ret)
@@ -366,7 +355,8 @@ static int copy_below(
 		if (!made)
 			return -ENOSPC;
 		made->fixed = c->fixed;
-		copy_note(made, c);
+		made->is_copy = true;
+		c->copy = made;
 		mount_attach(made, &(struct path){ parent, c->point });
 		mount_unref(made);
 	}
@@ -375,8 +365,10 @@ static int copy_below(
 
 void guest_copied(struct vfs_state *v)
 {
-	for (struct mount *o = v->mounts; o; o = o->next)
-		o->copy_of = o->copy = NULL;
+	for (struct mount *o = v->mounts; o; o = o->next) {
+		o->copy = NULL;
+		o->is_copy = false;
+	}
 }
 
 int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret)
@@ -386,7 +378,8 @@ int guest_copy_tree(struct mount *root, enum copy_kind kind, struct mount **ret)
 
 	if (!m)
 		return -ENOSPC;
-	copy_note(m, root);
+	m->is_copy = true;
+	root->copy = m;
 	r = copy_below(root, root->root, m, false, kind);
 	if (r < 0) {
 		guest_copied(root->sb->k->vfs);

@@ -37,9 +37,13 @@ static bool has_members(const struct vfs_state *v, uint32_t group)
 /* The smallest that nobody has: there are fewer groups than mounts. */
 static uint32_t new_group(const struct vfs_state *v)
 {
-	uint32_t group = 1;
+	bool taken[GUEST_MOUNTS_MAX + 2] = { [0] = true };
+	uint32_t group = 0;
 
-	while (has_members(v, group))
+	for (const struct mount *m = v->mounts; m; m = m->next)
+		if (m->group < GUEST_MOUNTS_MAX + 2)
+			taken[m->group] = true;
+	while (taken[group])
 		group++;
 	return group;
 }
@@ -283,24 +287,6 @@ static void tell(struct vfs_state *v, uint32_t group)
 		}
 }
 
-/* What goes from @where when @m goes, and all of @top's tree: it has nothing on it that stays, but
- * for what lies on all of it. */
-static struct mount *goes_with(
-	const struct mount *m, const struct mount *where, const struct mount *top)
-{
-	struct mount *there = where->told && where != m->parent ? mount_at(where, m->point) : NULL;
-	const struct mount *above;
-
-	if (!there || there->kept || there->fixed || there->leaving)
-		return NULL;
-	above = mount_at(there, there->root);
-	for (const struct mount *c = state_of(m)->mounts; c; c = c->next)
-		if (c->parent == there && c != above && !c->leaving &&
-			!(top && mount_is_below(c, top)))
-			return NULL;
-	return there;
-}
-
 static bool tell_place_of(const struct mount *m)
 {
 	if (!m->parent || !m->parent->group)
@@ -310,33 +296,53 @@ static bool tell_place_of(const struct mount *m)
 	return true;
 }
 
+/* Is @there in the place of @m, where it is heard that @m goes? What was mounted at the start, or
+ * hides something, stays. */
+static bool in_place_of(const struct mount *there, const struct mount *m)
+{
+	return there->parent && there->parent->told && there->parent != m->parent && !there->kept &&
+	       !there->fixed && mount_is_on(there, m->point);
+}
+
+/* Does nothing stay on it, but for what lies on all of it? */
+static bool is_bare(const struct mount *m)
+{
+	return m->staying == 0 || (m->staying == 1 && mount_at(m, m->root));
+}
+
+/* @top: what is below it does not stay; NULL: all do. */
+static void count_staying(struct vfs_state *v, const struct mount *top)
+{
+	for (struct mount *m = v->mounts; m; m = m->next)
+		m->staying = 0;
+	for (struct mount *m = v->mounts; m; m = m->next)
+		if (m->parent && !(top && mount_is_below(m, top)))
+			m->parent->staying++;
+}
+
 bool spread_busy(const struct mount *m)
 {
 	if (!tell_place_of(m))
 		return false;
-	for (struct mount *o = state_of(m)->mounts; o; o = o->next) {
-		const struct mount *there = goes_with(m, o, NULL);
-
-		if (there && there->refs > 1)
+	count_staying(state_of(m), NULL);
+	for (struct mount *o = state_of(m)->mounts; o; o = o->next)
+		if (in_place_of(o, m) && is_bare(o) && o->refs > 1)
 			return true;
-	}
 	return false;
 }
 
-/* Marks what goes with @m; returns how many more than before. */
-static unsigned choose(const struct mount *m, const struct mount *top, struct mount **chosen)
+/* Adds what goes with @m to @chosen; returns how many there are. */
+static unsigned choose(
+	const struct mount *m, const struct mount *top, struct mount **chosen, unsigned n)
 {
-	unsigned n = 0;
-
 	if (!tell_place_of(m))
-		return 0;
+		return n;
 	for (struct mount *o = state_of(m)->mounts; o; o = o->next) {
-		struct mount *there = goes_with(m, o, top);
-
-		if (there && !mount_is_below(there, top)) {
-			there->leaving = true;
-			chosen[n++] = mount_ref(there);
-		}
+		if (o->leaving || !in_place_of(o, m) || !is_bare(o) || mount_is_below(o, top))
+			continue;
+		o->leaving = true;
+		o->parent->staying--;
+		chosen[n++] = mount_ref(o);
 	}
 	return n;
 }
@@ -355,20 +361,25 @@ static void take_chosen(struct mount *m)
 int spread_detach(struct mount *m)
 {
 	struct vfs_state *v = state_of(m);
-	struct mount **chosen = calloc(v->mount_count, sizeof(struct mount *));
-	unsigned n = 0, before;
+	struct mount **going = calloc(2ul * v->mount_count, sizeof(struct mount *)), **chosen;
+	unsigned count = 0, n = 0, before;
 
-	if (!chosen)
+	if (!going)
 		return -ENOMEM;
-	do { /* until nothing more goes: what was on it may have to go first */
+	chosen = going + v->mount_count;
+	for (struct mount *o = v->mounts; o; o = o->next)
+		if (mount_is_below(o, m))
+			going[count++] = o;
+	count_staying(v, m);
+	do { /* what lies on another is mostly newer, and has to go first; until nothing more goes
+	      */
 		before = n;
-		for (struct mount *o = v->mounts; o; o = o->next)
-			if (mount_is_below(o, m))
-				n += choose(o, m, chosen + n);
+		for (unsigned i = count; i > 0; i--)
+			n = choose(going[i - 1], m, chosen, n);
 	} while (n != before);
 	mount_detach(m);
 	for (unsigned i = 0; i < n; i++)
 		take_chosen(chosen[i]);
-	free(chosen);
+	free(going);
 	return 0;
 }

@@ -231,7 +231,9 @@ static void some_inet_sockets(void)
 	struct sockaddr_in in = { .sin_family = AF_INET,
 		.sin_port = htons(8080),
 		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct ip_mreqn in_group = { { htonl(0xe0000055) }, { 0 }, 1 };
 	uint64_t addr = fake_put(g, &in, sizeof(in)).v;
+	uint64_t group = fake_put(g, &in_group, sizeof(in_group)).v;
 
 	at(CALL(socket, AF_INET, SOCK_STREAM, 0), FD_TCP_LISTEN);
 	OK(bind, FD_TCP_LISTEN, addr, sizeof(in));
@@ -242,9 +244,7 @@ static void some_inet_sockets(void)
 	must(CALL(write, FD_TCP_CLIENT, mem.v, 7) == 7);
 	at(CALL(socket, AF_INET, SOCK_DGRAM, 0), FD_UDP);
 	OK(bind, FD_UDP, addr, sizeof(in));
-	memcpy(fake_ptr(g, mem), &(struct ip_mreqn){ { htonl(0xe0000055) }, { 0 }, 1 },
-		sizeof(struct ip_mreqn));
-	OK(setsockopt, FD_UDP, IPPROTO_IP, IP_ADD_MEMBERSHIP, mem.v, sizeof(struct ip_mreqn));
+	OK(setsockopt, FD_UDP, IPPROTO_IP, IP_ADD_MEMBERSHIP, group, sizeof(in_group));
 	must(CALL(sendto, FD_UDP, mem.v, 3, 0, addr, sizeof(in)) == 3);
 	/* Held back, and urgent. */
 	must(CALL(sendto, FD_UDP, mem.v, 3, MSG_MORE, addr, sizeof(in)) == 3);

@@ -23,6 +23,7 @@
 #include "tier/kernel/ipc/ipc.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/sock/sock.h"
+#include "tier/kernel/task/listener.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
