@@ -35,7 +35,7 @@
 #define LOG_ENTRIES (LOG + 0x1000)
 #define LOG_END 0x51ba000UL
 #define CARRY LOG_END
-#define CARRY_BYTES 0x3000UL
+#define CARRY_BYTES 0x4000UL
 
 static void nothing(int sig)
 {
@@ -823,7 +823,7 @@ static int spoil_page(int round)
 	with = fork();
 	for (int i = 0; i < (with ? 2000 : 60000); i++) {
 		seed = seed * 1103515245 + 12345;
-		*(volatile unsigned *)(CARRY + (i % 4 ? seed >> 8 & 0x1fc : seed >> 8 & 0x2ffc)) ^=
+		*(volatile unsigned *)(CARRY + (i % 4 ? seed >> 8 & 0x1fc : seed >> 8 & 0x3ffc)) ^=
 			1u << (seed >> 3 & 31);
 		if (!with)
 			continue;

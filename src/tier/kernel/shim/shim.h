@@ -63,8 +63,8 @@
 #define PLACE_LOG_AT 0x51b1000
 #define PLACE_LOG_SIZE 0x9000
 #define PLACE_CARRY_AT 0x51ba000
-#define PLACE_CARRY_SIZE 0x3000
-#define PLACE_SIZE 0xcd000
+#define PLACE_CARRY_SIZE 0x4000
+#define PLACE_SIZE 0xce000
 #define PLACE_STUB 16 /* bytes of one */
 /* What every guest process has of ours. */
 #define SHIM_OURS (SLOT_SIZE * SLOT_COUNT + SHIM_SIZE + PLACE_SIZE)
@@ -268,7 +268,7 @@ struct place_log {
  * they always are, and whatever is not here is fetched from where it lies.
  */
 enum {
-	CARRY_IN = 2048,
+	CARRY_IN = 4096,
 	CARRY_DATA = 8192,
 	CARRY_ROOM = 4096, /* of what a call may write, from its begin */
 	CARRY_OUTS = 8,

@@ -18,8 +18,7 @@
 
 struct place_carry *carry_map(int fd)
 {
-	void *p = mmap(
-		NULL, PLACE_CARRY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	void *p = mmap(NULL, PLACE_CARRY_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	return p == MAP_FAILED ? NULL : p;
 }

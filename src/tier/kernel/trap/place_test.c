@@ -179,7 +179,8 @@ static void makes_answers(void **state)
 static void only_harmless_calls(void **state)
 {
 	for (int64_t nr = 0; nr < 600; nr++)
-		if (place_kind(nr) >= 0 && answers_effect(nr) != EFFECT_NONE)
+		if (place_kind(nr) >= 0 && place_kind(nr) != PLACE_MADE &&
+			answers_effect(nr) != EFFECT_NONE)
 			fail_msg("%lld is answered in place, and makes answers old", (long long)nr);
 	assert_int_equal(answers_effect(SYS_setresuid), EFFECT_CRED);
 	assert_int_equal(answers_effect(SYS_chroot), EFFECT_ALL);
