@@ -5,22 +5,9 @@
 #include "io.h"
 
 #include <arpa/inet.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-
-static void own_network(void)
-{
-	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
-	int fd;
-
-	need("unshare", unshare(CLONE_NEWNET));
-	fd = need_fd("socket", socket(AF_INET, SOCK_DGRAM, 0));
-	need("lo", ioctl(fd, SIOCSIFFLAGS, &r));
-	close(fd);
-}
 
 static unsigned long ino_of(int fd)
 {
@@ -102,7 +89,7 @@ static void tcp(const char *file, int family)
 {
 	int l, c, a;
 
-	own_network();
+	need_own_network();
 	l = bound(family, SOCK_STREAM);
 	say_line(file, "bound", l);
 	need("listen", listen(l, 5));
@@ -137,7 +124,7 @@ CASE(udp)
 {
 	int a, b;
 
-	own_network();
+	need_own_network();
 	a = need_fd("socket", socket(AF_INET, SOCK_DGRAM, 0));
 	say_line("udp", "new", a);
 	close(a);
@@ -184,7 +171,7 @@ CASE(unix_names)
 	struct sockaddr_un ab = { .sun_family = AF_UNIX };
 	int s, d, c, pair[2];
 
-	own_network();
+	need_own_network();
 	s = need_fd("socket", socket(AF_UNIX, SOCK_STREAM, 0));
 	say_unix("new", s);
 	need("bind", bind(s, (struct sockaddr *)&un, sizeof(un)));
