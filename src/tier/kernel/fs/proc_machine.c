@@ -28,30 +28,29 @@
 
 enum { HZ = 100, TICK_NS = 1000000000 / HZ };
 
-struct memory_now {
-	uint64_t total, free; /* bytes */
-};
-
-static struct memory_now memory_now(struct kernel *k)
+struct proc_ram proc_ram(struct kernel *k)
 {
 	struct sysinfo si;
-	struct memory_now m = { 0, 0 };
+	struct proc_ram m = { 0, 0 };
 
 	if (sysinfo(&si) == 0) {
 		m.total = (uint64_t)si.totalram * si.mem_unit;
 		m.free = ((uint64_t)si.freeram + si.bufferram) * si.mem_unit;
 	}
 	if (k->memory_limit && k->memory_limit < m.total) {
+		uint64_t used = proc_host_used(k);
+		uint64_t left = used < k->memory_limit ? k->memory_limit - used : 0;
+
 		m.total = k->memory_limit;
-		if (m.free > m.total)
-			m.free = m.total;
+		if (m.free > left)
+			m.free = left;
 	}
 	return m;
 }
 
 static void show_meminfo(const struct proc_ctx *c, struct buf *out)
 {
-	struct memory_now m = memory_now(c->k);
+	struct proc_ram m = proc_ram(c->k);
 	unsigned long long total = m.total >> 10, avail = m.free >> 10;
 
 	buf_add_fmt(out,
