@@ -8,8 +8,11 @@
  */
 #include <ftw.h>
 #include <grp.h>
+#include <net/if.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 
 #include "guest.h"
 
@@ -176,6 +179,17 @@ void need_user_ns(int flags)
 	put_into("/proc/self/setgroups", "deny");
 	put_into("/proc/self/uid_map", "0 0 1");
 	put_into("/proc/self/gid_map", "0 0 1");
+}
+
+void need_own_network(void)
+{
+	struct ifreq r = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd;
+
+	need("unshare", unshare(CLONE_NEWNET));
+	fd = need_fd("socket", socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+	need("lo", ioctl(fd, SIOCSIFFLAGS, &r));
+	close(fd);
 }
 
 void cat(const char *path)

@@ -71,6 +71,8 @@ const char *long_path(void);
 
 /* Into a user namespace of one's own (and what @flags say), where 0 is 0 and nobody else is. */
 void need_user_ns(int flags);
+/* Into a network of one's own, with lo and nobody else in it. */
+void need_own_network(void);
 
 /* Runs @fn in a child, waits, and tells how that ended unless it was well. */
 void in_child(void (*fn)(void));
