@@ -13,6 +13,7 @@
 #include <string.h>
 #include <linux/capability.h>
 #include <linux/prctl.h>
+#include <linux/securebits.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
@@ -311,18 +312,15 @@ static int open_interp(struct task *t, struct exec *x, struct exec_desk *d)
 	return 0;
 }
 
-/* What both are made of; each is read once. */
-static int look_at_images(struct task *t, struct exec *x, struct exec_desk *d)
+static int read_interp(struct exec *x, struct exec_desk *d)
 {
-	int r = read_image(d, x->file, &d->exe);
+	int r = x->interp ? read_head(d, x->interp) : 0;
 
-	if (r == 0)
-		r = open_interp(t, x, d);
+	if (r == 0 && x->interp && d->head_len < sizeof(Elf64_Ehdr))
+		r = -EIO;
 	if (r == 0 && x->interp) {
-		r = read_head(d, x->interp);
-		if (r == 0)
-			r = read_image(d, x->interp, &d->interp);
-		if (r == 0 && d->interp.h.e_type != ET_DYN)
+		r = read_image(d, x->interp, &d->interp);
+		if (r == -ENOEXEC || (r == 0 && d->interp.h.e_type != ET_DYN))
 			r = -ELIBBAD;
 	}
 	if (r == 0)
@@ -365,13 +363,16 @@ int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 		file_unref(x->file);
 		x->file = NULL;
 	}
-	return look_at_images(t, x, d);
+	r = read_image(d, x->file, &d->exe);
+	if (r == 0)
+		r = open_interp(t, x, d);
+	return r < 0 ? r : read_interp(x, d);
 }
 
 /* Somebody else was at the desk while it waited, or nobody has looked yet: the first program. */
 static int look_again(struct exec *x, struct exec_desk *d)
 {
-	int r = 0;
+	int r;
 
 	if (d->looked == x)
 		return 0;
@@ -379,12 +380,7 @@ static int look_again(struct exec *x, struct exec_desk *d)
 	r = read_head(d, x->file);
 	if (r == 0)
 		r = read_image(d, x->file, &d->exe);
-	if (r == 0 && x->interp) {
-		r = read_head(d, x->interp);
-		if (r == 0)
-			r = read_image(d, x->interp, &d->interp);
-	}
-	return r;
+	return r < 0 ? r : read_interp(x, d);
 }
 
 /* Steps */
@@ -646,6 +642,7 @@ static int new_cred(struct task *t, struct file *f, bool *ret_secure)
 	}
 	if (*ret_secure)
 		c->cap_ambient = 0;
+	c->securebits &= ~(uint32_t)SECBIT_KEEP_CAPS;
 	cred_unref(t->cred);
 	t->cred = c;
 	return 0;
