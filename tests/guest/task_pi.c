@@ -245,6 +245,44 @@ CASE(handed_over)
 	printf("%u %u\n", words[1], words[2]);
 }
 
+/* As a library does it: a word that is its number alone is let go without a call. */
+static void *passes_on(void *arg)
+{
+	uint32_t me = (uint32_t)syscall(SYS_gettid);
+
+	__atomic_add_fetch(&words[1], 1, __ATOMIC_SEQ_CST);
+	futex(words, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
+	words[2]++;
+	if (!__atomic_compare_exchange_n(
+		    words, &(uint32_t){ me }, 0, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		futex(words, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0);
+	/* The end of a thread wakes others, too. */
+	while (__atomic_load_n(&words[2], __ATOMIC_SEQ_CST) % 5)
+		sched_yield();
+	return arg;
+}
+
+CASE(passed_on)
+{
+	pthread_t t[5];
+
+	words = calloc(4, sizeof(*words));
+	for (int round = 0; round < 20; round++) {
+		words[1] = 0;
+		futex(words, FUTEX_LOCK_PI, 0, NULL, NULL, 0);
+		for (int i = 0; i < 5; i++)
+			NEED(pthread_create(&t[i], NULL, passes_on, NULL) ? -1 : 0);
+		while (__atomic_load_n(&words[1], __ATOMIC_SEQ_CST) != 5)
+			sched_yield();
+		wait_for_mark();
+		usleep(1000); /* not needed, but then they all wait */
+		futex(words, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0);
+		for (int i = 0; i < 5; i++)
+			pthread_join(t[i], NULL);
+	}
+	printf("%u %u\n", words[2], words[0]);
+}
+
 static void on_signal(int sig)
 {
 	__atomic_add_fetch(&words[3], 1, __ATOMIC_SEQ_CST);

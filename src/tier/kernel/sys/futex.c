@@ -85,8 +85,9 @@ static unsigned rank_of(const struct task *t)
 	return t->sched.policy == POLICY_FIFO || t->sched.policy == POLICY_RR ? t->sched.prio : 0;
 }
 
-/* Who waits for the word and is next: the highest priority, then the longest wait. */
-static struct task *next_for(struct kernel *k, const struct pi_key *key, bool on_cond)
+/* Who waits for the word and is next, @but apart: the highest priority, then the longest wait. */
+static struct task *next_for(
+	struct kernel *k, const struct pi_key *key, bool on_cond, const struct task *but)
 {
 	struct task *best = NULL;
 
@@ -95,20 +96,13 @@ static struct task *next_for(struct kernel *k, const struct pi_key *key, bool on
 		const struct pi_wait *b = best ? best->call.own : NULL;
 		unsigned rank = rank_of(e->task), most = best ? rank_of(best) : 0;
 
-		if (w->over || w->on_cond != on_cond ||
+		if (e->task == but || w->over || w->on_cond != on_cond ||
 			!same(on_cond ? &w->cond.key : &w->lock.key, key))
 			continue;
 		if (!b || rank > most || (rank == most && w->turn < b->turn))
 			best = e->task;
 	}
 	return best;
-}
-
-static bool others_wait(struct task *t, const struct pi_key *key)
-{
-	struct task *next = next_for(t->k, key, false);
-
-	return next && next != t;
 }
 
 /* The lock becomes @t's. @word: nobody else changes it now. */
@@ -118,7 +112,7 @@ static int take(struct task *t, const struct pi_word *lock, uint32_t word, bool 
 
 	if (died)
 		v |= FUTEX_OWNER_DIED;
-	if (others_wait(t, &lock->key))
+	if (next_for(t->k, &lock->key, false, t))
 		v |= FUTEX_WAITERS;
 	return guest_write_u32(t, lock->at, v);
 }
@@ -261,7 +255,7 @@ static long unlock_pi(struct task *t, unsigned op, gva_t at)
 		return -EFAULT;
 	if ((word & FUTEX_TID_MASK) != (uint32_t)task_nr(t, t))
 		return -EPERM;
-	next = next_for(t->k, &lock.key, false);
+	next = next_for(t->k, &lock.key, false, NULL);
 	if (!next)
 		return guest_write_u32(t, at, 0);
 	is_over(next, take(next, &((struct pi_wait *)next->call.own)->lock, 0, false));
@@ -320,7 +314,7 @@ static long cmp_requeue_pi(struct task *t, const uint64_t *a)
 		return -EFAULT;
 	if (word != (uint32_t)a[5])
 		return -EAGAIN;
-	while (n <= (int32_t)a[3] && (next = next_for(t->k, &cond.key, true))) {
+	while (n <= (int32_t)a[3] && (next = next_for(t->k, &cond.key, true, NULL))) {
 		struct pi_wait *w = next->call.own;
 
 		if (!same(&w->lock.key, &lock.key))
