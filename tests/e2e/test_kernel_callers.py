@@ -111,3 +111,42 @@ def test_many_words(box):  # noqa: F811
     many = [f"--env=V{i}={'x' * 1000}" for i in range(150)]
     done = run(box, *many, "--", "sh", "-c", "echo ${#V149}", env={f"HOST{i}": "y" * 1000 for i in range(500)})
     assert works_or_tells(done, "1000\n")
+
+
+GREEDY = """
+import errno, os, subprocess, sys
+held, told = [], {}
+def until_told(what, make):
+    for i in range(400):
+        try:
+            held.append(make(i))
+        except OSError as e:
+            told[what] = errno.errorcode[e.errno]
+            return
+def begin(i):
+    child = subprocess.Popen(["/bin/sleep", "60"])
+    children.append(child)
+children = []
+names = [os.open(f"/tmp/{i}", os.O_CREAT | os.O_RDWR) for i in range(300)]
+until_told("contents", lambda i: os.write(names[i], b"x" * 9000))
+until_told("open", lambda i: os.open("/usr/bin/env", os.O_RDONLY))
+until_told("memory", lambda i: os.memfd_create("m"))
+until_told("process", begin)
+for child in children:
+    child.kill()
+    child.wait()
+for fd in names:
+    os.close(fd)
+held.clear()
+print(*sorted(told), set(told.values()) <= {"EMFILE", "ENFILE", "EAGAIN", "ENOMEM"})
+for i in range(300):
+    os.unlink(f"/tmp/{i}")
+print(subprocess.run(["/bin/echo", "after"], stdout=subprocess.PIPE).stdout)
+"""
+
+
+@pytest.mark.skipif(SANITIZED, reason="the sanitizer takes more of everything")
+def test_descriptors_of_the_kernel_process_run_out(box):  # noqa: F811
+    """Whoever asks for one too many is told so; when they are given back, everything goes on."""
+    done = run(box, "--", "python3", "-c", GREEDY, preexec_fn=limited(resource.RLIMIT_NOFILE, 120))
+    assert done.stdout == "contents memory open process True\nb'after\\n'\n", done

@@ -32,6 +32,9 @@ struct super;
 struct engine_ops {
 	/* Under the lock: task->call is over, its value in call.ret. */
 	void (*finish)(struct task *t);
+	/* Under the lock, optional: a blocked call of the task is entered again, and was. */
+	void (*again)(struct task *t);
+	void (*entered)(struct task *t);
 	/* Under the lock: a signal or stop is pending for a task that is not in a call. */
 	void (*kick)(struct task *t);
 	/* Under the lock: the proc is over; its host process must go. */

@@ -8,10 +8,11 @@ enum {
 	GUEST_NAME_MAX = 255,
 	GUEST_LINKS_MAX = 40, /* symbolic links followed in one walk */
 	GUEST_IOV_MAX = 1024,
-	GUEST_RW_MAX = 0x7ffff000, /* bytes of one read or write, as on Linux */
-	GUEST_TASKS_MAX = 32768,   /* also the largest pid */
-	GUEST_FDS_MAX = 65536,     /* RLIMIT_NOFILE, hard */
-	GUEST_FILES_MAX = 262144,  /* open files of the whole sandbox */
+	GUEST_RW_MAX = 0x7ffff000,    /* bytes of one read or write, as on Linux */
+	GUEST_RANDOM_MAX = 0x1ffffff, /* random bytes at once, as on Linux from 3.16 to 5.18 */
+	GUEST_TASKS_MAX = 32768,      /* also the largest pid */
+	GUEST_FDS_MAX = 65536,        /* RLIMIT_NOFILE, hard */
+	GUEST_FILES_MAX = 262144,     /* open files of the whole sandbox */
 	GUEST_GROUPS_MAX = 64,
 	GUEST_NAMESPACES_MAX = 4096,   /* of all kinds together */
 	GUEST_CPU_WORDS = 16,          /* of 64 processors */

@@ -67,8 +67,10 @@ static ssize_t random_read(struct file *f, struct uio *io, int64_t *pos)
 	unsigned char buf[PIECE];
 	size_t done = 0;
 
-	while (io->left) {
-		size_t want = io->left < sizeof(buf) ? io->left : sizeof(buf);
+	while (io->left && done < GUEST_RANDOM_MAX) {
+		size_t most = GUEST_RANDOM_MAX - done < sizeof(buf) ? GUEST_RANDOM_MAX - done
+								    : sizeof(buf);
+		size_t want = io->left < most ? io->left : most;
 		ssize_t n = getrandom(buf, want, 0);
 
 		n = n <= 0 ? -EIO : uio_out(io, buf, (size_t)n);

@@ -26,7 +26,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/kernel.h"
 
-enum { LO_INDEX = 1, LO_MTU = 65536, REQUEST_MAX = 65536, ANSWER_MAX = 16384 };
+enum { LO_INDEX = 1, REQUEST_MAX = 65536, ANSWER_MAX = 16384 };
 
 static struct sockaddr_nl *nl_of(struct saddr *a)
 {
@@ -98,7 +98,7 @@ static void add_link(const struct task *t, struct buf *b, const struct nlmsghdr 
 	add_attr_u32(b, IFLA_TXQLEN, 1000);
 	add_attr_u8(b, IFLA_OPERSTATE, 0);
 	add_attr_u8(b, IFLA_LINKMODE, 0);
-	add_attr_u32(b, IFLA_MTU, LO_MTU);
+	add_attr_u32(b, IFLA_MTU, net_mtu(ns_of(t, NS_NET)));
 	add_attr_u32(b, IFLA_GROUP, 0);
 	add_attr_u32(b, IFLA_NUM_TX_QUEUES, 1);
 	add_attr_u32(b, IFLA_NUM_RX_QUEUES, 1);

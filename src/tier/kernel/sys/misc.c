@@ -243,8 +243,8 @@ SYSCALL3(getrandom, gva_t, ubuf, uint64_t, len, unsigned, flags)
 
 	if (flags & ~7u)
 		return -EINVAL;
-	if (len > GUEST_RW_MAX)
-		len = GUEST_RW_MAX;
+	if (len > GUEST_RANDOM_MAX)
+		len = GUEST_RANDOM_MAX;
 	while (done < len) {
 		size_t n = len - done < sizeof(buf) ? len - done : sizeof(buf);
 

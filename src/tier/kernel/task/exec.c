@@ -312,18 +312,15 @@ static int open_interp(struct task *t, struct exec *x, struct exec_desk *d)
 	return 0;
 }
 
-/* What both are made of; each is read once. */
-static int look_at_images(struct task *t, struct exec *x, struct exec_desk *d)
+static int read_interp(struct exec *x, struct exec_desk *d)
 {
-	int r = read_image(d, x->file, &d->exe);
+	int r = x->interp ? read_head(d, x->interp) : 0;
 
-	if (r == 0)
-		r = open_interp(t, x, d);
+	if (r == 0 && x->interp && d->head_len < sizeof(Elf64_Ehdr))
+		r = -EIO;
 	if (r == 0 && x->interp) {
-		r = read_head(d, x->interp);
-		if (r == 0)
-			r = read_image(d, x->interp, &d->interp);
-		if (r == 0 && d->interp.h.e_type != ET_DYN)
+		r = read_image(d, x->interp, &d->interp);
+		if (r == -ENOEXEC || (r == 0 && d->interp.h.e_type != ET_DYN))
 			r = -ELIBBAD;
 	}
 	if (r == 0)
@@ -366,13 +363,16 @@ int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 		file_unref(x->file);
 		x->file = NULL;
 	}
-	return look_at_images(t, x, d);
+	r = read_image(d, x->file, &d->exe);
+	if (r == 0)
+		r = open_interp(t, x, d);
+	return r < 0 ? r : read_interp(x, d);
 }
 
 /* Somebody else was at the desk while it waited, or nobody has looked yet: the first program. */
 static int look_again(struct exec *x, struct exec_desk *d)
 {
-	int r = 0;
+	int r;
 
 	if (d->looked == x)
 		return 0;
@@ -380,12 +380,7 @@ static int look_again(struct exec *x, struct exec_desk *d)
 	r = read_head(d, x->file);
 	if (r == 0)
 		r = read_image(d, x->file, &d->exe);
-	if (r == 0 && x->interp) {
-		r = read_head(d, x->interp);
-		if (r == 0)
-			r = read_image(d, x->interp, &d->interp);
-	}
-	return r;
+	return r < 0 ? r : read_interp(x, d);
 }
 
 /* Steps */

@@ -47,6 +47,8 @@ struct host_task {
 	uint64_t slot;
 	uint64_t notif;
 	bool in_call;
+	uint32_t room_len; /* where a call that waits may write by way of a page; 0: nowhere */
+	uint64_t room_at;
 	struct host_task *next; /* hash by tid */
 };
 
@@ -107,6 +109,12 @@ static inline struct engine *engine_of(struct kernel *k)
 int engine_look(struct kernel *k, struct err *e);
 /* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
 int engine_start(struct kernel *k, struct err *e);
+/* blank.c: the zygote enters these too (they are not ours any more), and goes on to the first
+ * blanks. */
+struct cgroup;
+int engine_go(struct kernel *k, struct cgroup *cg, struct err *e);
+/* It has made a network that is nobody's, and this thread enters it. */
+int engine_join(struct kernel *k, struct err *e);
 void engine_loop(struct kernel *k) __attribute__((noreturn));
 /* Pid 1 of the guest is gone: so are we, and with us everybody in this pid namespace. Whichever
  * thread sees it does not wait for the loop's. */

@@ -331,15 +331,6 @@ static void leave(struct task *t)
 	}
 }
 
-const struct engine_ops engine_ops = {
-	.finish = finish,
-	.kick = kick,
-	.kill = kill_proc,
-	.leave = leave,
-	.release = release,
-	.end = engine_end,
-};
-
 static void refuse(struct engine *e, struct trap *trap, uint64_t id)
 {
 	struct out *o = engine_out(e);
@@ -413,6 +404,43 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	return true;
 }
 
+/* What it reads from now on it reads out of the guest's memory; what it writes can still go the way
+ * that it came. */
+static void wait_carried(struct engine *e, struct host_task *ht)
+{
+	carry_flush(&e->carried);
+	if (e->carried.mm) {
+		ht->room_at = e->carried.room_at;
+		ht->room_len = e->carried.room_len;
+	}
+}
+
+static void again(struct task *t)
+{
+	if (t->host && t->host->in_call && t->host->room_len)
+		carry_again(&engine_of(t->k)->carried, t, t->host->room_at, t->host->room_len);
+}
+
+static void entered(struct task *t)
+{
+	struct engine *e = engine_of(t->k);
+
+	if (t->call.blocked)
+		carry_flush(&e->carried);
+	carry_end(&e->carried);
+}
+
+const struct engine_ops engine_ops = {
+	.finish = finish,
+	.again = again,
+	.entered = entered,
+	.kick = kick,
+	.kill = kill_proc,
+	.leave = leave,
+	.release = release,
+	.end = engine_end,
+};
+
 static void handle(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
 {
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
@@ -433,6 +461,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 		call_drop(t);
 	}
 	ht->in_call = true;
+	ht->room_len = 0;
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
@@ -444,7 +473,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 		place_seen(t, t->call.ip);
 		finish(t);
 	} else {
-		carry_flush(&e->carried); /* what it waits for may come by another way */
+		wait_carried(e, ht);
 	}
 	carry_end(&e->carried);
 }
