@@ -762,20 +762,25 @@ static const struct proc_entry sys_dir[] = {
 	DIR("fs", sys_fs),
 	DIR("net", sys_net),
 };
-#define SOCKET_HEAD                                                                                \
+/* Programs know these tables by their headings. */
+#define SHORT_HEAD                                                                                 \
 	"  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  "      \
 	"timeout inode"
-#define SHOW_INET(name, family, type)                                                              \
+#define LONG_HEAD                                                                                  \
+	"  sl  local_address                         remote_address                        st "    \
+	"tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode"
+#define DATAGRAM_WORDS " ref pointer drops"
+#define SHOW_INET(name, family, type, head, width)                                                 \
 	static void show_##name(const struct proc_ctx *c, struct buf *out)                         \
 	{                                                                                          \
-		buf_add_fmt(out, "%-*s\n", type == SOCK_STREAM ? 149 : 127, SOCKET_HEAD);          \
+		buf_add_fmt(out, "%-*s\n", width, head);                                           \
 		if (c->reader)                                                                     \
 			socks_show_inet(c->reader, family, type, out);                             \
 	}
-SHOW_INET(tcp, AF_INET, SOCK_STREAM)
-SHOW_INET(tcp6, AF_INET6, SOCK_STREAM)
-SHOW_INET(udp, AF_INET, SOCK_DGRAM)
-SHOW_INET(udp6, AF_INET6, SOCK_DGRAM)
+SHOW_INET(tcp, AF_INET, SOCK_STREAM, SHORT_HEAD, 149)
+SHOW_INET(tcp6, AF_INET6, SOCK_STREAM, LONG_HEAD, 0)
+SHOW_INET(udp, AF_INET, SOCK_DGRAM, " " SHORT_HEAD DATAGRAM_WORDS, 127)
+SHOW_INET(udp6, AF_INET6, SOCK_DGRAM, LONG_HEAD DATAGRAM_WORDS, 0)
 
 static void show_unix(const struct proc_ctx *c, struct buf *out)
 {
@@ -804,7 +809,7 @@ static const struct proc_entry net_dir[] = {
 	REG("tcp6", 0444, .show = show_tcp6),
 	REG("udp", 0444, .show = show_udp),
 	REG("udp6", 0444, .show = show_udp6),
-	TEXT("raw", SOCKET_HEAD "\n"),
+	TEXT("raw", SHORT_HEAD DATAGRAM_WORDS "\n"),
 	REG("unix", 0444, .show = show_unix),
 	TEXT("if_inet6", "00000000000000000000000000000001 01 80 10 80       lo\n"),
 	TEXT("ipv6_route", ""),
