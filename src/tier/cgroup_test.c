@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tier/cgroup_test.c - a live sandbox's cgroups: standing still on v1 and v2, limits, numbers.
+ * tier/cgroup_test.c - a live sandbox's cgroups: standing still on v1 and v2, limits, numbers; and
+ *        how they are passed on.
  *
  * Freezing needs the kernel, and is tried in whatever hierarchies this host has. Limits and numbers
  * are files with text in them: for v2, whose controllers a hybrid host does not have, plain ones.
@@ -250,6 +251,58 @@ static void test_limits_v2(void **state)
 	unmake(&m);
 }
 
+/* The number of the file behind @fd, by which it is known after it was passed. */
+static ino_t file_of(int fd)
+{
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	return st.st_ino;
+}
+
+static void test_passed(void **state)
+{
+	struct cgroup from, to;
+	struct err e = { 0 };
+	ino_t files[2];
+	int p[2], pipes[2];
+
+	(void)state;
+	assert_int_equal(host_socketpair(SOCK_STREAM, p), 0);
+	cgroup_init(&from);
+	cgroup_init(&to);
+	/* Parts that are not there leave no gap. */
+	from.tasks[CGROUP_MEMORY] = open("/dev/null", O_WRONLY);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	close(pipes[0]);
+	from.tasks[CGROUP_CPUACCT] = pipes[1];
+	from.pids_limited = true;
+	to.memory_limited = true;
+	files[0] = file_of(from.tasks[CGROUP_MEMORY]);
+	files[1] = file_of(pipes[1]);
+	assert_int_equal(cgroup_send(&from, p[0], &e), 0);
+	assert_int_equal(from.tasks[CGROUP_MEMORY], -1);
+	assert_int_equal(from.tasks[CGROUP_CPUACCT], -1);
+	assert_int_equal(cgroup_receive(&to, p[1], &e), 0);
+	assert_int_equal(file_of(to.tasks[0]), files[0]);
+	assert_int_equal(file_of(to.tasks[1]), files[1]);
+	for (int i = 2; i < CGROUP_PARTS; i++)
+		assert_int_equal(to.tasks[i], -1);
+	assert_true(to.pids_limited && !to.memory_limited);
+	cgroup_close(&to);
+	/* Fewer than the message says. */
+	assert_int_equal(write(p[0], "\2\0\0", 3), 3);
+	assert_int_equal(cgroup_receive(&to, p[1], &e), -EPROTO);
+	/* Nobody is there any more: an end for the one, and for the other somebody else's news. */
+	close(p[0]);
+	assert_int_equal(cgroup_receive(&to, p[1], &e), -EPIPE);
+	close(p[1]);
+	assert_int_equal(host_socketpair(SOCK_STREAM, p), 0);
+	close(p[1]);
+	assert_int_equal(cgroup_send(&from, p[0], &e), 0);
+	close(p[0]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +310,7 @@ int main(void)
 		cmocka_unit_test(test_no_freezer),
 		cmocka_unit_test(test_numbers_v2),
 		cmocka_unit_test(test_limits_v2),
+		cmocka_unit_test(test_passed),
 	};
 
 	return cmocka_run_group_tests_name("cgroup", tests, NULL, NULL);

@@ -126,8 +126,15 @@ def test_the_wall_is_there(ward, leaks):
             time.sleep(0.05)
         for pid in kernel + guests:
             status = pathlib.Path(f"/proc/{pid}/status").read_text()
-            assert re.search(r"^CapEff:\s+0+$", status, re.M) and re.search(r"^NoNewPrivs:\s+1$", status, re.M), pid
-            assert os.listdir(f"/proc/{pid}/root/") == [], f"{pid} sees files"
+            assert len(re.findall(r"^Cap(?:Inh|Prm|Eff|Bnd|Amb):\s+0+$", status, re.M)) == 5, status
+            assert re.search(r"^NoNewPrivs:\s+1$", status, re.M), pid
+            assert os.listdir(f"/proc/{pid}/root/") == [] and os.listdir(f"/proc/{pid}/cwd/") == [], f"{pid} sees files"
+            for space in "net", "mnt", "ipc", "uts", "pid", "user", "cgroup":
+                link = os.readlink(f"/proc/{pid}/ns/{space}")
+                assert link != os.readlink(f"/proc/self/ns/{space}"), f"{pid} is in the host's {space}"
+                assert space == "cgroup" or link == os.readlink(f"/proc/{kernel[0]}/ns/{space}"), (pid, space)
+            cgroups = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+            assert cgroups == pathlib.Path(f"/proc/{kernel[0]}/cgroup").read_text(), cgroups
         assert re.search(r"^Seccomp:\s+2$", pathlib.Path(f"/proc/{kernel[0]}/status").read_text(), re.M)
     finally:
         end(ward, process)

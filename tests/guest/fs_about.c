@@ -2,7 +2,7 @@
 /* procfs: what it tells of other processes, of those that are gone, and of time. */
 #include "io.h"
 
-#include <pthread.h>
+#include <sys/sysinfo.h>
 
 static char text[65536];
 
@@ -152,4 +152,27 @@ CASE(no_end)
 	R(lseek(fd, 5, SEEK_CUR));
 	R(lseek(fd, -20, SEEK_CUR));
 	R(lseek(fd, 0, SEEK_DATA));
+}
+
+static long long available(void)
+{
+	const char *at = strstr(slurp("/proc/meminfo"), "MemAvailable:");
+
+	return at ? strtoll(at + 13, NULL, 10) : -1;
+}
+
+/* What is in use is not free. */
+CASE(memory_left)
+{
+	struct sysinfo si;
+	long long before = available(), after;
+	size_t n = 64 << 20;
+	char *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(p == MAP_FAILED ? -1 : 0);
+	memset(p, 1, n);
+	after = available();
+	B(before > 0 && after > 0);
+	R(sysinfo(&si));
+	B(si.freeram < si.totalram);
 }

@@ -159,3 +159,18 @@ CASE(file_size_limit)
 									       : -1);
 	say_is("size is sane", access("f", R_OK) == 0);
 }
+
+/* A position that no number could hold. */
+CASE(behind_the_end_of_all)
+{
+	const off_t far = INT64_MAX - 1;
+	char b[8] = "1234567";
+	int fd;
+
+	put("f", "text");
+	fd = need_fd("f", open("f", O_RDWR));
+	say("read", pread(fd, b, 8, far));
+	say("write", pwrite(fd, b, 8, far));
+	say_n("nothing", pread(fd, b, 1, far));
+	cat("f");
+}

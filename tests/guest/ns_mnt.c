@@ -216,3 +216,17 @@ CASE(over_proc)
 	say_is("its kind", stat("p/uptime", &st) == 0 && S_ISREG(st.st_mode));
 	say("all of it", umount2("p", MNT_DETACH));
 }
+
+/* Nor is what lies there mapped to be run. */
+CASE(not_to_be_run)
+{
+	int fd;
+
+	alone();
+	need("mkdir", mkdir("n", 0700));
+	say("mount", mount("n", "n", "tmpfs", MS_NOEXEC, NULL));
+	put("n/f", "text");
+	fd = need_fd("f", open("n/f", O_RDONLY));
+	say_is("read", mmap(NULL, 4, PROT_READ, MAP_PRIVATE, fd, 0) != MAP_FAILED);
+	say("run", mmap(NULL, 4, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED ? -1 : 0);
+}

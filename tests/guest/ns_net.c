@@ -48,6 +48,12 @@ static void lo(bool up)
 
 	say("flags", ioctl(fd, SIOCGIFFLAGS, &r));
 	say_is("was up", r.ifr_flags & IFF_UP);
+	say("mtu", ioctl(fd, SIOCGIFMTU, &r));
+	printf("  %d\n", r.ifr_mtu);
+	r.ifr_mtu = 1500;
+	say("smaller", ioctl(fd, SIOCSIFMTU, &r));
+	r.ifr_mtu = -1;
+	say("wrong", ioctl(fd, SIOCSIFMTU, &r));
 	r.ifr_flags = up ? IFF_UP : 0;
 	say("set", ioctl(fd, SIOCSIFFLAGS, &r));
 	close(fd);

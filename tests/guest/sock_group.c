@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sched.h>
 
 #ifndef IP_MULTICAST_ALL
 #define IP_MULTICAST_ALL 49
@@ -41,11 +42,26 @@ static int bound(const char *addr, uint16_t *port)
 	return fd;
 }
 
+/* Linux delivers in the order of sending on one processor only. */
+static void stay_here(void)
+{
+	cpu_set_t may, one;
+	int cpu = 0;
+
+	CPU_ZERO(&one);
+	need("affinity", sched_getaffinity(0, sizeof(may), &may));
+	while (cpu < CPU_SETSIZE - 1 && !CPU_ISSET(cpu, &may))
+		cpu++;
+	CPU_SET(cpu, &one);
+	need("one", sched_setaffinity(0, sizeof(one), &one));
+}
+
 static int sender(void)
 {
 	int fd = need_fd("socket", socket(AF_INET, SOCK_DGRAM, 0));
 	struct ip_mreqn m = of("0.0.0.0");
 
+	stay_here();
 	m.imr_address.s_addr = htonl(INADDR_LOOPBACK);
 	need("link", set(fd, IP_MULTICAST_IF, &m, sizeof(m)));
 	return fd;

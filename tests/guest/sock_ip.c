@@ -272,3 +272,23 @@ CASE(peer_of_what_is_over)
 	take(s[1], 0);
 	take(s[1], 0);
 }
+
+/* Connected to no port is connected to nobody; what is too big for an empty queue comes. */
+CASE(ends_of_udp)
+{
+	struct sockaddr_in a = home(0);
+	socklen_t n = sizeof(a);
+	static char big[8192];
+	int s[2], one;
+
+	NEED(one = socket(AF_INET, SOCK_DGRAM, 0));
+	R(connect(one, (struct sockaddr *)&a, sizeof(a)));
+	R(getpeername(one, (struct sockaddr *)&a, &n));
+	datagrams(AF_INET, s);
+	set(s[0], SOL_SOCKET, SO_RCVBUF, 1);
+	R(send(s[1], big, sizeof(big), 0));
+	R(recv(s[0], big, sizeof(big), 0));
+	R(shutdown(s[1], SHUT_RD));
+	R(recv(s[1], big, sizeof(big), MSG_DONTWAIT));
+	R(recv(s[1], big, sizeof(big), 0));
+}

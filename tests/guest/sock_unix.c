@@ -600,3 +600,82 @@ CASE(forced_sizes)
 		B(got == 2 * v);
 	}
 }
+
+/* A name that was never anybody else's. */
+CASE(rights_before_the_name)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "sock" };
+	struct stat st;
+	int fd;
+
+	NEED(fd = socket(AF_UNIX, SOCK_STREAM, 0));
+	R(fchmod(fd, 0600));
+	R(bind(fd, (struct sockaddr *)&a, sizeof(a)));
+	NEED(stat("sock", &st));
+	printf("%o\n", st.st_mode);
+	R(fchmod(fd, 0644));
+	NEED(stat("sock", &st));
+	printf("%o\n", st.st_mode);
+}
+
+static struct sockaddr_un abstract(const char *name, socklen_t *len)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "ward-%s-%d", name, (int)getpid());
+	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(a.sun_path + 1));
+	return a;
+}
+
+CASE(names_by_kind)
+{
+	socklen_t n;
+	struct sockaddr_un a = abstract("kind", &n);
+	int stream, dgram, other;
+
+	NEED(stream = socket(AF_UNIX, SOCK_STREAM, 0));
+	NEED(dgram = socket(AF_UNIX, SOCK_DGRAM, 0));
+	NEED(other = socket(AF_UNIX, SOCK_DGRAM, 0));
+	R(bind(stream, (struct sockaddr *)&a, n));
+	R(connect(other, (struct sockaddr *)&a, n));
+	R(bind(dgram, (struct sockaddr *)&a, n));
+	R(connect(other, (struct sockaddr *)&a, n));
+}
+
+/* A stream tells who sent, if that one has a name. */
+CASE(sender_of_a_stream)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX, .sun_path = "l" }, from;
+	socklen_t n = sizeof(a);
+	char b[4];
+	int l, c, s;
+
+	NEED(l = socket(AF_UNIX, SOCK_STREAM, 0));
+	NEED(bind(l, (struct sockaddr *)&a, n));
+	NEED(listen(l, 1));
+	NEED(c = socket(AF_UNIX, SOCK_STREAM, 0));
+	NEED(connect(c, (struct sockaddr *)&a, n));
+	NEED(s = accept(l, NULL, NULL));
+	NEED(write(s, "one", 3));
+	NEED(write(c, "two", 3));
+	n = sizeof(from);
+	R(recvfrom(c, b, 4, 0, (struct sockaddr *)&from, &n));
+	B(n > 2 && strcmp(from.sun_path, "l") == 0);
+	n = sizeof(from);
+	R(recvfrom(s, b, 4, 0, (struct sockaddr *)&from, &n));
+	printf("%u\n", n);
+}
+
+CASE(end_of_datagrams)
+{
+	char b[4];
+	int p[2];
+
+	NEED(socketpair(AF_UNIX, SOCK_DGRAM, 0, p));
+	R(shutdown(p[0], SHUT_RD));
+	R(recv(p[0], b, 4, MSG_DONTWAIT));
+	R(recv(p[0], b, 4, 0));
+	NEED(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, p));
+	R(shutdown(p[0], SHUT_RD));
+	R(recv(p[0], b, 4, MSG_DONTWAIT));
+}

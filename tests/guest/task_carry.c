@@ -3,10 +3,15 @@
  * Calls whose arguments and results a kernel may take another way than through the caller's memory:
  * nobody may see that. Each part runs in a program of its own, which has asked often enough first.
  */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 
 #include "guest.h"
 
@@ -345,6 +350,105 @@ static void threads(void)
 	say_n("in the thread", other);
 }
 
+/* What waits gets it when it comes, and where it wants it. */
+static void waiting(void)
+{
+	struct pollfd pf = { .events = POLLIN };
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = 0x1122334455667788 }, got = { 0 };
+	char *page = last_page(PROT_READ), b[8] = "";
+	int fds[2], back[2], ep, status = 0, bad = 0;
+	pid_t p;
+
+	warm(fds);
+	need("pipe", pipe(back));
+	p = fork();
+	if (!p) { /* each byte is answered by the next one */
+		for (;;) {
+			if (read(back[0], b, 1) != 1 || *b == 'q')
+				_exit(7);
+			usleep(500);
+			(*b)++;
+			if (write(fds[1], b, 1) != 1)
+				_exit(6);
+		}
+	}
+	for (int i = 0; i < OFTEN; i++) {
+		char c = (char)('A' + i % 20), d = 0;
+
+		bad += write(back[1], &c, 1) != 1 || read(fds[0], &d, 1) != 1 || d != c + 1;
+	}
+	say_n("read wrong", bad);
+	pf.fd = fds[0];
+	ep = need_fd("epoll", epoll_create1(0));
+	need("epoll_ctl", epoll_ctl(ep, EPOLL_CTL_ADD, fds[0], &ev));
+	for (int i = 0; i < OFTEN; i++) {
+		pf.revents = 0;
+		got.data.u64 = 0;
+		bad += write(back[1], "E", 1) != 1 || poll(&pf, 1, -1) != 1 ||
+		       pf.revents != POLLIN || pf.fd != fds[0] || read(fds[0], b, 1) != 1;
+		bad += write(back[1], "K", 1) != 1 || epoll_wait(ep, &got, 1, -1) != 1 ||
+		       got.data.u64 != ev.data.u64 || read(fds[0], b, 1) != 1 || *b != 'L';
+	}
+	say_n("poll and epoll wrong", bad);
+	need("write", write(back[1], "X", 1));
+	say("read where nothing can be written", read(fds[0], page, 1));
+	say_n("read", read(fds[0], b, 1));
+	say_bytes("what is left", b, 1);
+	say("poll of nowhere", poll(BAD_PTR, 1, 0));
+	say("epoll_wait to nowhere", (poll(NULL, 0, 0), epoll_wait(ep, BAD_PTR, 1, 0)));
+	need("write", write(back[1], "q", 1));
+	say_is("wait", wait4(p, &status, 0, NULL) == p);
+	say_n("status", WEXITSTATUS(status));
+}
+
+static void others(void)
+{
+	char here[256] = "", name[32];
+	int fds[2], s[2], bad = 0, status;
+	struct utsname u = { 0 };
+	sigset_t set, old;
+
+	warm(fds);
+	need("socketpair", socketpair(AF_UNIX, SOCK_STREAM, 0, s));
+	for (int i = 0; i < OFTEN; i++) {
+		uint8_t r[16] = { 0 }, none[16] = { 0 };
+		char b[16] = "";
+		int p[2] = { -1, -1 };
+		pid_t child;
+
+		snprintf(name, sizeof(name), "dir%d", i);
+		bad += mkdir(name, 0700) || access(name, X_OK) || rmdir(name) ||
+		       !access(name, F_OK);
+		bad += pipe2(p, O_CLOEXEC) || p[0] < 0 || p[1] <= p[0] || close(p[0]) ||
+		       close(p[1]);
+		bad += send(s[0], name, 5, 0) != 5 || recv(s[1], b, sizeof(b), 0) != 5 ||
+		       memcmp(b, name, 5);
+		bad += getrandom(r, sizeof(r), 0) != sizeof(r) || !memcmp(r, none, sizeof(r));
+		bad += uname(&u) || strcmp(u.sysname, "Linux") || !getcwd(here, sizeof(here)) ||
+		       here[0] != '/';
+		sigemptyset(&set);
+		sigaddset(&set, i % 2 ? SIGUSR1 : SIGUSR2);
+		bad += sigprocmask(SIG_SETMASK, &set, NULL) || sigprocmask(SIG_BLOCK, NULL, &old) ||
+		       sigismember(&old, SIGUSR1) != i % 2 || sigismember(&old, SIGUSR2) == i % 2;
+		child = fork();
+		if (!child)
+			_exit(i);
+		bad += waitpid(child, &status, 0) != child || WEXITSTATUS(status) != i;
+		bad += chdir("/") || chdir(here) || unlink(name) == 0;
+	}
+	say_n("wrong", bad);
+	say("mkdir", mkdir(BAD_PTR, 0700));
+	say("unlink", unlink(BAD_PTR));
+	say("chdir", chdir(long_name()));
+	say("pipe2", pipe2(BAD_PTR, 0));
+	say("send", send(s[0], BAD_PTR, 4, 0));
+	say("recv", (need("send", send(s[0], "kept", 4, 0)), recv(s[1], BAD_PTR, 4, 0)));
+	say_n("recv", recv(s[1], here, 4, 0));
+	say_bytes("what is left", here, 4);
+	say("getrandom", getrandom(BAD_PTR, 4, 0));
+	say("uname", uname(BAD_PTR));
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -358,6 +462,8 @@ static const struct {
 	{ "children", children },
 	{ "killed", killed },
 	{ "threads", threads },
+	{ "waiting", waiting },
+	{ "others", others },
 };
 
 /* In the new image, before its main. */
@@ -435,4 +541,14 @@ CASE(carried_and_killed)
 CASE(carried_and_threads)
 {
 	part("threads");
+}
+
+CASE(carried_when_it_comes)
+{
+	part("waiting");
+}
+
+CASE(carried_others)
+{
+	part("others");
 }

@@ -2,6 +2,7 @@
 /* execve and execveat: what is run, what it gets, and what fails. */
 #include "io.h"
 
+#include <elf.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -55,6 +56,51 @@ CASE(arguments_and_environment)
 	char *envp[] = { S("V=value"), S("PATH=/usr/bin:/bin"), NULL };
 
 	printf("%d\n", run(argv, envp));
+}
+
+/* A program of nothing but the name of its interpreter, which stands at @at. */
+static void put_program(const char *path, const char *interp, size_t at)
+{
+	struct {
+		Elf64_Ehdr h;
+		Elf64_Phdr p;
+	} e = { .h = { .e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT },
+			.e_type = ET_DYN,
+			.e_machine = EM_X86_64,
+			.e_version = EV_CURRENT,
+			.e_phoff = sizeof(e.h),
+			.e_ehsize = sizeof(e.h),
+			.e_phentsize = sizeof(e.p),
+			.e_phnum = 1 },
+		.p = { .p_type = PT_INTERP, .p_offset = at, .p_filesz = strlen(interp) + 1 } };
+	int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0755);
+
+	B(write(fd, &e, sizeof(e)) == sizeof(e));
+	B(pwrite(fd, interp, strlen(interp) + 1, (off_t)at) > 0);
+	close(fd);
+}
+
+CASE(interpreters)
+{
+	static const size_t places[] = { sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr), 5000 };
+	char *none[] = { NULL }, junk[5000] = "no program";
+	int fd;
+
+	for (size_t i = 0; i < 2; i++) {
+		put_program("prog", "ip", places[i]);
+		unlink("ip");
+		R(execve("prog", none, none));
+		put("ip", "short");
+		R(execve("prog", none, none));
+		chmod("ip", 0755);
+		R(execve("prog", none, none));
+		fd = open("ip", O_WRONLY);
+		B(write(fd, junk, sizeof(junk)) == sizeof(junk));
+		close(fd);
+		R(execve("prog", none, none));
+	}
+	put_program("prog", "", places[0]);
+	R(execve("prog", none, none));
 }
 
 CASE(scripts)

@@ -411,3 +411,22 @@ CASE(fsuid_and_capabilities)
 {
 	status_of_child(other_files);
 }
+
+static void keeps(void)
+{
+	need("keep", prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0));
+	say_n("kept", prctl(PR_GET_KEEPCAPS, 0, 0, 0, 0));
+	fflush(stdout);
+	execl("/proc/self/exe", "x", "after_exec", NULL);
+}
+
+/* Capabilities are kept across a change of ids, and not across an exec as well. */
+CASE(keep_capabilities)
+{
+	in_child(keeps);
+}
+
+CASE(after_exec)
+{
+	say_n("kept", prctl(PR_GET_KEEPCAPS, 0, 0, 0, 0));
+}

@@ -611,3 +611,35 @@ CASE(a_handler_ends_a_wait_for_memory)
 	R(wait_on_word());
 	B(hits >= 3);
 }
+
+static void fault_again(int sig)
+{
+	*(volatile char *)BAD_PTR = 1;
+}
+
+/* A handler that faults for ever is ended by the bottom of its stack, and not beyond it. */
+CASE(off_the_bottom)
+{
+	enum { HALF = 128 << 10 };
+	char *area =
+		mmap(NULL, 2 * HALF, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	stack_t s = { .ss_sp = area + HALF, .ss_size = HALF };
+	struct sigaction a = { .sa_handler = fault_again, .sa_flags = SA_ONSTACK | SA_NODEFER };
+	size_t touched = 0;
+	int st = 0;
+	pid_t p;
+
+	NEED(area == MAP_FAILED ? -1 : 0);
+	fflush(stdout);
+	NEED(p = fork());
+	if (p == 0) {
+		if (sigaltstack(&s, NULL) < 0 || sigaction(SIGSEGV, &a, NULL) < 0)
+			_exit(1);
+		fault_again(0);
+	}
+	NEED(waitpid(p, &st, 0));
+	printf("killed by %d\n", WIFSIGNALED(st) ? WTERMSIG(st) : 0);
+	for (int i = 0; i < HALF; i++)
+		touched += area[i] != 0;
+	B(touched == 0);
+}

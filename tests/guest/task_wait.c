@@ -265,3 +265,17 @@ CASE(only_stops)
 	R(waitid(P_ALL, 0, &i, WEXITED));
 	B(i.si_pid == p && i.si_status == 3);
 }
+
+CASE(group_of_a_dead_one)
+{
+	siginfo_t i;
+	pid_t p = fork();
+
+	if (p == 0)
+		_exit(0);
+	NEED(waitid(P_PID, (id_t)p, &i, WEXITED | WNOWAIT));
+	R(setpgid(p, p));
+	B(getpgid(p) == p);
+	R(waitpid(-p, NULL, 0) == p);
+	R(setpgid(p, p));
+}

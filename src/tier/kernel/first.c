@@ -51,7 +51,8 @@ enum { CHANNEL_FD = 3, TABLE_FDS = 1024, FDS_LEAST = 64 };
 
 static int new_namespaces(struct err *e)
 {
-	int r = host_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET);
+	/* That of the network takes longer than all others: the zygote makes it, beside us. */
+	int r = host_unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS);
 
 	return r < 0 ? err_set(e, -r, "making the kernel process's namespaces") : 0;
 }
@@ -130,6 +131,35 @@ struct boot {
 	struct walker *walker; /* the test program's; NULL in ward */
 };
 
+/* An ordinary user's: from names of the host, while they are in sight. */
+static int make_own_views(struct boot *boot, struct trail *t, struct err *e)
+{
+	struct kbox *b = boot->b;
+	int r;
+
+	trail_begin(t, STEP_HANDOVER);
+	r = write_own_ids(b->box.plan, e);
+	if (r == 0)
+		r = become_root_inside(b, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ROOT);
+	r = kbox_views(b, -2, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	return enter_cgroups(b, boot->channel, e);
+}
+
+static int take_views(struct boot *boot, struct trail *t, struct err *e)
+{
+	int r;
+
+	trail_begin(t, STEP_HANDOVER);
+	r = kbox_receive(boot->b, boot->channel, e);
+	return r < 0 ? r : become_root_inside(boot->b, e);
+}
+
 static int make_world(struct boot *boot, struct trail *t, struct err *e)
 {
 	struct kbox *b = boot->b;
@@ -142,33 +172,26 @@ static int make_world(struct boot *boot, struct trail *t, struct err *e)
 	r = walker_open ? walker_open(&boot->walker, e) : 0;
 	if (r == 0)
 		r = new_namespaces(e);
-	if (r < 0)
-		return r;
-	trail_begin(t, STEP_HANDOVER);
-	r = b->rooted ? kbox_receive(b, boot->channel, e) : write_own_ids(b->box.plan, e);
-	if (r == 0)
-		r = become_root_inside(b, e);
-	if (r < 0)
-		return r;
-	trail_begin(t, STEP_ROOT);
-	if (!b->rooted)
-		r = kbox_views(b, -2, e);
+	if (r == 0 && !b->rooted)
+		r = make_own_views(boot, t, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_PROC);
 	boot->proc = open_proc(e);
 	if (boot->proc < 0)
 		return boot->proc;
-	host_move_mount(boot->proc, b->upper, ""); /* as the views do: handover.c */
 	r = engine_look(boot->k, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_PIVOT);
 	r = empty_root(e);
+	/* Only now: ward makes them meanwhile. */
+	if (r == 0 && b->rooted)
+		r = take_views(boot, t, e);
 	if (r < 0)
 		return r;
-	trail_begin(t, STEP_ATTACH);
-	return enter_cgroups(b, boot->channel, e);
+	host_move_mount(boot->proc, b->upper, ""); /* as the views do: handover.c */
+	return 0;
 }
 
 static int set_limits(const struct kbox *b, struct err *e)
@@ -234,22 +257,36 @@ static uint64_t file_caps(const struct kbox *b)
 	return caps;
 }
 
+/* What no process that is forked from here can ever have again. */
+static int bound_caps(struct err *e)
+{
+	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+
+	return r < 0 ? err_set(e, -r, "giving up new privileges") : jail_bound(0, e);
+}
+
+/* What it keeps; and one to enter the network with, which has no effect till then. */
 static int drop_caps(const struct kbox *b, struct err *e)
 {
 	uint64_t caps = file_caps(b);
-	int r = host_prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	int r = host_capset(caps, caps | CAP_BIT(CAP_SYS_ADMIN), 0);
+
+	if (r == 0)
+		r = host_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	return r < 0 ? err_set(e, -r, "dropping capabilities") : 0;
+}
+
+static int join_network(const struct kbox *b, struct kernel *k, struct err *e)
+{
+	uint64_t caps = file_caps(b), all = caps | CAP_BIT(CAP_SYS_ADMIN);
+	int r = host_capset(all, all, 0);
 
 	if (r < 0)
-		return err_set(e, -r, "giving up new privileges");
-	r = jail_bound(0, e);
+		return err_set(e, -r, "taking a capability back");
+	r = engine_join(k, e);
 	if (r < 0)
 		return r;
 	r = host_capset(caps, caps, 0);
-	/* Guests are forked from here: they must be ours to read, which a change of ids undid. */
-	if (r == 0)
-		r = host_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
-	if (r == 0)
-		r = host_prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	return r < 0 ? err_set(e, -r, "dropping capabilities") : 0;
 }
 
@@ -334,6 +371,25 @@ static void grow_table(int fd)
 	(void)far;
 }
 
+static int start_kernel(struct boot *boot, struct err *e)
+{
+	struct kbox *b = boot->b;
+	struct kernel *k = boot->k;
+	int r;
+
+	k->report = b->report;
+	k->no_loopback = b->box.plan->net == NET_NONE;
+	r = kernel_init(k);
+	if (r < 0)
+		return err_set(e, -r, "making the kernel's tables");
+	str_copy(k->hostname, sizeof(k->hostname), b->box.plan->hostname);
+	k->memory_limit = b->box.plan->limits.memory_bytes;
+	k->host_proc = boot->proc;
+	/* Guests are forked from here: they must be ours to read, which a change of ids undid. */
+	r = host_prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	return r < 0 ? err_set(e, -r, "becoming readable") : engine_start(k, e);
+}
+
 static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 {
 	struct kbox *b = boot->b;
@@ -344,21 +400,24 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	r = set_limits(b, e);
 	if (r < 0)
 		return r;
+	trail_begin(t, STEP_CAPS);
+	r = bound_caps(e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_AGENT);
+	r = start_kernel(boot, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_ATTACH);
+	if (b->rooted)
+		r = enter_cgroups(b, boot->channel, e);
+	if (r == 0)
+		r = engine_go(k, &b->cg, e);
+	if (r < 0)
+		return r;
 	grow_table(boot->channel);
 	trail_begin(t, STEP_CAPS);
 	r = drop_caps(b, e);
-	if (r < 0)
-		return r;
-	k->report = b->report;
-	k->no_loopback = b->box.plan->net == NET_NONE;
-	r = kernel_init(k);
-	if (r < 0)
-		return err_set(e, -r, "making the kernel's tables");
-	str_copy(k->hostname, sizeof(k->hostname), b->box.plan->hostname);
-	k->memory_limit = b->box.plan->limits.memory_bytes;
-	k->host_proc = boot->proc;
-	trail_begin(t, STEP_AGENT);
-	r = engine_start(k, e);
 	if (r == 0 && walker_start)
 		r = walker_start(boot->walker, k, b, e);
 	if (r < 0)
@@ -371,6 +430,10 @@ static int lock_down(struct boot *boot, struct trail *t, struct err *e)
 	r = box_send_ready(boot->channel, -1, b->rooted ? -1 : b->upper, e);
 	if (r == 0)
 		r = first_task(boot, e);
+	if (r < 0)
+		return r;
+	trail_begin(t, STEP_UNSHARE);
+	r = join_network(b, k, e);
 	if (r < 0)
 		return r;
 	trail_begin(t, STEP_SECCOMP);
@@ -446,6 +509,7 @@ void kbox_first(struct box *box, int channel)
 		.alone = boot.walker != NULL };
 	kernel_lock(boot.k);
 	pid1_begin(&pid1);
+	trap_thread(engine_of(boot.k)); /* if there is none then either, that is said then */
 	engine_end(boot.k);
 	engine_loop(boot.k);
 }

@@ -20,6 +20,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/keys/key.h"
+#include "tier/kernel/task/exec.h"
 #include "tier/kernel/trap/later.h"
 
 enum { SPINS = 2000 };
@@ -123,11 +124,16 @@ int watch_change(struct kernel *k, struct watch *w, unsigned events)
 	return epoll_ctl(k->epoll, EPOLL_CTL_MOD, w->fd, &ev) < 0 ? -errno : 0;
 }
 
+void watch_forget(struct kernel *k, struct watch *w)
+{
+	if ((unsigned)w->fd < k->watches_cap && k->watches[w->fd] == w)
+		k->watches[w->fd] = NULL;
+}
+
 void watch_remove(struct kernel *k, struct watch *w)
 {
 	epoll_ctl(k->epoll, EPOLL_CTL_DEL, w->fd, NULL);
-	if ((unsigned)w->fd < k->watches_cap && k->watches[w->fd] == w)
-		k->watches[w->fd] = NULL;
+	watch_forget(k, w);
 }
 
 int kernel_init(struct kernel *k)
@@ -147,7 +153,7 @@ void kernel_done(struct kernel *k)
 	keys_done(k);
 	free(k->heap);
 	free(k->watches);
-	free(k->desk);
+	exec_desk_done(k);
 	later_done(k);
 	if (k->epoll >= 0)
 		close(k->epoll);

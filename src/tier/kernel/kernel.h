@@ -32,6 +32,9 @@ struct super;
 struct engine_ops {
 	/* Under the lock: task->call is over, its value in call.ret. */
 	void (*finish)(struct task *t);
+	/* Under the lock, optional: a blocked call of the task is entered again, and was. */
+	void (*again)(struct task *t);
+	void (*entered)(struct task *t);
 	/* Under the lock: a signal or stop is pending for a task that is not in a call. */
 	void (*kick)(struct task *t);
 	/* Under the lock: the proc is over; its host process must go. */
@@ -72,6 +75,12 @@ struct kernel_report {
  * what a call reads and writes goes beside it. */
 enum kernel_fast { FAST_CARRY, FAST_LATER, FAST_LEND, FAST_PLACE, FAST_OFF };
 
+/* Pieces of memory of one size; the first word of each is the next. */
+struct spare {
+	void *first;
+	unsigned count;
+};
+
 struct kernel {
 	struct klock {
 		uint32_t word;
@@ -106,7 +115,8 @@ struct kernel {
 	uint32_t last_watch;
 	struct task *grave; /* dead tasks and processes, freed at the end of the section */
 	struct proc *proc_grave;
-	bool over; /* pid 1 has ended */
+	struct spare spare_tasks, spare_procs; /* buried, and used again */
+	bool over;                             /* pid 1 has ended */
 	int32_t over_status;
 
 	/* vfs: set by vfs_init(), freed by vfs_done() */
@@ -168,6 +178,8 @@ int64_t kernel_realtime(struct kernel *k);
 int watch_add(struct kernel *k, struct watch *w);
 int watch_change(struct kernel *k, struct watch *w, unsigned events);
 void watch_remove(struct kernel *k, struct watch *w);
+/* Its descriptor is about to be closed, which does the rest. */
+void watch_forget(struct kernel *k, struct watch *w);
 /* Whose event this is (epoll's data), or NULL: it has been removed since the host reported it. */
 struct watch *watch_of(struct kernel *k, uint64_t data);
 

@@ -87,15 +87,14 @@ static void hand_over(struct pid1 *p)
 static int agent_start(struct pid1 *p)
 {
 	struct kernel *k = p->k;
-	struct exec *x = calloc(1, sizeof(*x));
+	struct exec *x = exec_create(k);
 	int r = x ? agent_words(p, &x->argv) : -ENOMEM;
 	int fd = r == 0 ? copy_fd(p->exe) : -1;
 
 	if (r == 0) {
-		str_copy(x->path, sizeof(x->path), "/ward-agent");
-		str_copy(x->comm, sizeof(x->comm), "ward-agent");
+		r = exec_name(x, "/ward-agent", "/ward-agent");
 		x->file = fd < 0 ? NULL : hostfile_create(k, fd, O_RDONLY);
-		r = x->file ? exec_go(k->init->tasks, x) : -ENOMEM;
+		r = r == 0 && x->file ? exec_go(k->init->tasks, x) : -ENOMEM;
 	}
 	if (x)
 		exec_done(x);
@@ -302,19 +301,38 @@ static int take_stdio(struct pid1 *p, struct order *o, struct task *t)
 	return r;
 }
 
-static int run_order(struct pid1 *p, struct order *o)
+static void order_destroy(struct order *o)
+{
+	if (o && o->x)
+		exec_done(o->x);
+	free(o);
+}
+
+/* What there is to run, if it is that simple; before there is a process for it. */
+static void look_ahead(struct pid1 *p)
+{
+	struct order *o = p->alone ? NULL : malloc(sizeof(*o));
+
+	if (!o)
+		return;
+	o->name = o->path = NULL;
+	o->x = exec_create(p->k);
+	if (o->x && peek_start(p, o) == 0 && find_program(p->k->init->tasks, o) == 0)
+		p->order = o;
+	else
+		order_destroy(o);
+}
+
+/* 0, or why the agent has to. */
+static int command_start(struct pid1 *p)
 {
 	struct kernel *k = p->k;
-	int r = peek_start(p, o);
-	struct task *t;
+	struct order *o = p->order;
+	struct task *t = o ? make_task(k) : NULL;
+	int r;
 
-	if (r == 0)
-		r = find_program(k->init->tasks, o);
-	if (r < 0)
-		return r;
-	t = make_task(k);
 	if (!t)
-		return -ENOMEM;
+		return o ? -ENOMEM : -ENOENT;
 	r = exec_go(t, o->x);
 	if (r < 0) {
 		task_abandon(t);
@@ -327,24 +345,6 @@ static int run_order(struct pid1 *p, struct order *o)
 	p->command = t->proc;
 	p->stream = o->stream;
 	return 0;
-}
-
-/* 0, or why the agent has to. */
-static int command_start(struct pid1 *p)
-{
-	struct order *o = malloc(sizeof(*o));
-	int r = -ENOMEM;
-
-	if (!o)
-		return r;
-	o->name = o->path = NULL;
-	o->x = calloc(1, sizeof(*o->x));
-	if (o->x)
-		r = run_order(p, o);
-	if (o->x)
-		exec_done(o->x);
-	free(o);
-	return r;
 }
 
 /* Orphans go as they come, as with the agent. */
@@ -377,12 +377,16 @@ static void on_blank(struct wait_entry *entry, unsigned events)
 			wake_later(p);
 		return;
 	}
-	if (r == 0 && !p->alone && command_start(p) == 0)
+	if (!p->order)
+		look_ahead(p); /* it may have come since */
+	if (r == 0 && command_start(p) == 0)
 		stand_in(p);
 	else if (r == 0)
 		r = agent_start(p);
 	if (r < 0)
 		give_up(p, r);
+	order_destroy(p->order);
+	p->order = NULL;
 	trail_begin(p->trail, STEP_KERNEL);
 }
 
@@ -393,4 +397,5 @@ void pid1_begin(struct pid1 *p)
 	p->later.fn = on_later;
 	p->asked.fd = -1;
 	wait_for_blank(p);
+	look_ahead(p);
 }

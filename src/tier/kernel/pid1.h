@@ -21,6 +21,7 @@ struct pid1 {
 	int exe;                 /* the agent's program; -1: it runs */
 	int channel;             /* borrowed: the guest's file has it */
 	bool alone;              /* no command before the agent */
+	struct order *order;     /* what to run first; NULL: the agent */
 	struct wait_entry blank; /* for the next process */
 	struct proc *command;    /* without an agent; NULL: none */
 	uint32_t stream;         /* of that */

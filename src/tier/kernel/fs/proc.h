@@ -69,6 +69,11 @@ extern const struct proc_entry proc_pid_entry, proc_tid_entry, proc_fd_link, pro
 /* proc_machine.c */
 extern const struct proc_entry proc_machine[];
 extern const unsigned proc_machine_count;
+struct proc_ram {
+	uint64_t total, free; /* bytes */
+};
+/* The sandbox's memory, as meminfo and sysinfo(2) tell it. */
+struct proc_ram proc_ram(struct kernel *k);
 /* proc_ns.c */
 enum { PROC_NS_COUNT = 10 };
 extern const struct proc_entry proc_ns_entries[PROC_NS_COUNT];
@@ -107,6 +112,8 @@ int proc_host_each(struct task *t, int (*fn)(void *arg, const struct proc_range 
 int proc_host_each_used(
 	struct task *t, int (*fn)(void *arg, const struct proc_range *r), void *arg);
 uint64_t proc_host_locked(struct task *t); /* bytes */
+/* What all of them have in memory, in bytes; what they share is counted for each. */
+uint64_t proc_host_used(struct kernel *k);
 void proc_host_smaps(struct task *t, struct buf *out);
 void proc_host_maps(struct task *t, struct buf *out); /* /proc/PID/maps, in the guest's words */
 /* proc_query.c: PROCMAP_QUERY of @about's maps, asked by @t. */

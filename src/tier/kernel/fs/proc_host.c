@@ -266,6 +266,21 @@ void proc_host_memory(struct task *t, struct proc_memory *ret)
 	ret->data -= ret->data < ours ? ret->data : ours;
 }
 
+uint64_t proc_host_used(struct kernel *k)
+{
+	uint64_t pages = 0;
+
+	for (struct proc *p = k->procs; p; p = p->next) {
+		struct proc_memory m;
+
+		if (p->state != PROC_LIVE || !p->tasks->mm || p->vfork_waits)
+			continue;
+		proc_host_memory(p->tasks, &m);
+		pages += m.resident;
+	}
+	return pages * 4096;
+}
+
 static struct proc_range range_of(const struct task *t, const struct line *l)
 {
 	return (struct proc_range){ .from = l->from,

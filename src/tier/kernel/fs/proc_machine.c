@@ -28,30 +28,29 @@
 
 enum { HZ = 100, TICK_NS = 1000000000 / HZ };
 
-struct memory_now {
-	uint64_t total, free; /* bytes */
-};
-
-static struct memory_now memory_now(struct kernel *k)
+struct proc_ram proc_ram(struct kernel *k)
 {
 	struct sysinfo si;
-	struct memory_now m = { 0, 0 };
+	struct proc_ram m = { 0, 0 };
 
 	if (sysinfo(&si) == 0) {
 		m.total = (uint64_t)si.totalram * si.mem_unit;
 		m.free = ((uint64_t)si.freeram + si.bufferram) * si.mem_unit;
 	}
 	if (k->memory_limit && k->memory_limit < m.total) {
+		uint64_t used = proc_host_used(k);
+		uint64_t left = used < k->memory_limit ? k->memory_limit - used : 0;
+
 		m.total = k->memory_limit;
-		if (m.free > m.total)
-			m.free = m.total;
+		if (m.free > left)
+			m.free = left;
 	}
 	return m;
 }
 
 static void show_meminfo(const struct proc_ctx *c, struct buf *out)
 {
-	struct memory_now m = memory_now(c->k);
+	struct proc_ram m = proc_ram(c->k);
 	unsigned long long total = m.total >> 10, avail = m.free >> 10;
 
 	buf_add_fmt(out,
@@ -700,6 +699,10 @@ static const struct proc_entry net_core[] = {
 static const struct proc_entry net_ipv4[] = {
 	KNOB("ip_local_port_range", "32768\t60999\n"),
 	KNOB("ip_forward", "0\n"),
+	KNOB("ip_local_reserved_ports", "\n"),
+	KNOB("icmp_echo_ignore_all", "0\n"),
+	KNOB("icmp_ratelimit", "1000\n"),
+	KNOB("icmp_ratemask", "6168\n"),
 	KNOB("ip_unprivileged_port_start", "1024\n"),
 	KNOB("tcp_rmem", "4096\t131072\t6291456\n"),
 	KNOB("tcp_wmem", "4096\t16384\t4194304\n"),
@@ -707,6 +710,8 @@ static const struct proc_entry net_ipv4[] = {
 	KNOB("tcp_fin_timeout", "60\n"),
 	KNOB("tcp_keepalive_time", "7200\n"),
 	KNOB("tcp_keepalive_intvl", "75\n"),
+	KNOB("tcp_notsent_lowat", "4294967295\n"),
+	KNOB("tcp_probe_interval", "600\n"),
 	KNOB("tcp_keepalive_probes", "9\n"),
 	KNOB("tcp_max_syn_backlog", "512\n"),
 	KNOB("tcp_syncookies", "1\n"),

@@ -8,6 +8,7 @@
 struct net_ns {
 	struct ns ns;
 	bool up;
+	uint32_t mtu; /* of its loopback; 0: as it began */
 };
 
 /* Is there a network at all behind @n (NULL: the first)? */
@@ -16,6 +17,10 @@ bool net_is_up(const struct kernel *k, const struct ns *n);
 bool net_may(const struct task *t, int cap);
 /* The loopback of @t's goes up or down; -EPERM: that of the first stays. */
 int net_set_up(const struct task *t, bool up);
+/* Its largest packet, which is told and nothing is cut by. */
+enum { NET_LO_MTU = 65536 };
+uint32_t net_mtu(const struct ns *n);
+int net_set_mtu(const struct task *t, int32_t mtu); /* -EINVAL; -EPERM: as above */
 struct ns *net_create(struct task *t, struct user_ns *owner, int *ret_err);
 
 #endif

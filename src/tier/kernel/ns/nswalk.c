@@ -132,8 +132,10 @@ static void ns_walk(struct kernel *k, struct ns *n, struct walk *w)
 		uts_walk((struct uts_ns *)n, w);
 	if (kind == NS_PID)
 		pid_walk((struct pid_ns *)n, w);
-	if (kind == NS_NET)
+	if (kind == NS_NET) {
 		walk_bool(w, "up", &((struct net_ns *)n)->up);
+		walk_u32(w, "mtu", &((struct net_ns *)n)->mtu);
+	}
 }
 
 void namespaces_walk(struct kernel *k, struct walk *w)

@@ -57,42 +57,81 @@ static void give_room(struct place_carry *c, uint64_t at, uint64_t len)
 	c->room_len = (uint32_t)len;
 }
 
-/* Where calls have a path, what they read, and where they write: which argument, from 1 on. */
-enum { ACTION = 32, STAT = 144, LINK = 256, ALL = CARRY_ROOM };
+/* Where calls have a path, what they read, and where they write: which argument, from 1 on. The
+ * first rows are found first. */
+enum {
+	MASK = 8,
+	EVENT = 12,
+	TIME = 16,
+	ACTION = 32,
+	STAT = 144,
+	LINK = 256,
+	STATX = 256,
+	UNAME = 390
+};
+enum { ALL = CARRY_ROOM, SYS_faccessat2_ = 439 };
 static const struct how {
 	uint16_t nr;
-	uint8_t path, in, room, len; /* len: of @in or @room; 0: @most */
-	uint16_t most;               /* of @room */
+	uint8_t path, in, room;
+	uint8_t len, unit; /* of @in and @room: which argument, and of how many bytes; 0: @most */
+	uint16_t most;     /* of @room */
 } table[] = {
-	{ SYS_read, 0, 0, 2, 3, ALL },
-	{ SYS_write, 0, 2, 0, 3, 0 },
-	{ SYS_open, 1, 0, 0, 0, 0 },
-	{ SYS_close, 0, 0, 0, 0, 0 },
-	{ SYS_stat, 1, 0, 2, 0, STAT },
-	{ SYS_fstat, 0, 0, 2, 0, STAT },
-	{ SYS_lstat, 1, 0, 2, 0, STAT },
-	{ SYS_lseek, 0, 0, 0, 0, 0 },
-	{ SYS_rt_sigaction, 0, 2, 3, 0, ACTION },
-	{ SYS_ioctl, 0, 0, 0, 0, 0 },
-	{ SYS_pwrite64, 0, 2, 0, 3, 0 },
-	{ SYS_access, 1, 0, 0, 0, 0 },
-	{ SYS_fcntl, 0, 0, 0, 0, 0 },
-	{ SYS_readlink, 1, 0, 2, 3, LINK },
-	{ SYS_getdents64, 0, 0, 2, 3, ALL },
-	{ SYS_openat, 2, 0, 0, 0, 0 },
-	{ SYS_newfstatat, 2, 0, 3, 0, STAT },
-	{ SYS_readlinkat, 2, 0, 3, 4, LINK },
+	{ SYS_newfstatat, 2, 0, 3, 0, 1, STAT },
+	{ SYS_openat, 2, 0, 0, 0, 1, 0 },
+	{ SYS_read, 0, 0, 2, 3, 1, ALL },
+	{ SYS_write, 0, 2, 0, 3, 1, 0 },
+	{ SYS_close, 0, 0, 0, 0, 1, 0 },
+	{ SYS_stat, 1, 0, 2, 0, 1, STAT },
+	{ SYS_lstat, 1, 0, 2, 0, 1, STAT },
+	{ SYS_fstat, 0, 0, 2, 0, 1, STAT },
+	{ SYS_open, 1, 0, 0, 0, 1, 0 },
+	{ SYS_access, 1, 0, 0, 0, 1, 0 },
+	{ SYS_readlink, 1, 0, 2, 3, 1, LINK },
+	{ SYS_lseek, 0, 0, 0, 0, 1, 0 },
+	{ SYS_ioctl, 0, 0, 0, 0, 1, 0 },
+	{ SYS_fcntl, 0, 0, 0, 0, 1, 0 },
+	{ SYS_getdents64, 0, 0, 2, 3, 1, ALL },
+	{ SYS_rt_sigaction, 0, 2, 3, 0, 1, ACTION },
+	{ SYS_rt_sigprocmask, 0, 2, 3, 0, 1, MASK },
+	{ SYS_pwrite64, 0, 2, 0, 3, 1, 0 },
+	{ SYS_epoll_wait, 0, 0, 2, 3, EVENT, ALL },
+	{ SYS_recvfrom, 0, 0, 2, 3, 1, ALL },
+	{ SYS_sendto, 0, 2, 0, 3, 1, 0 },
+	{ SYS_poll, 0, 1, 1, 2, 8, ALL },
+	{ SYS_wait4, 0, 0, 2, 0, 1, 4 },
+	{ SYS_statx, 2, 0, 5, 0, 1, STATX },
+	{ SYS_epoll_ctl, 0, 4, 0, 0, 1, EVENT },
+	{ SYS_epoll_pwait, 0, 0, 2, 3, EVENT, ALL },
+	{ SYS_readlinkat, 2, 0, 3, 4, 1, LINK },
+	{ SYS_faccessat, 2, 0, 0, 0, 1, 0 },
+	{ SYS_faccessat2_, 2, 0, 0, 0, 1, 0 },
+	{ SYS_unlink, 1, 0, 0, 0, 1, 0 },
+	{ SYS_unlinkat, 2, 0, 0, 0, 1, 0 },
+	{ SYS_mkdir, 1, 0, 0, 0, 1, 0 },
+	{ SYS_rmdir, 1, 0, 0, 0, 1, 0 },
+	{ SYS_chdir, 1, 0, 0, 0, 1, 0 },
+	{ SYS_pipe2, 0, 0, 1, 0, 1, 8 },
+	{ SYS_pipe, 0, 0, 1, 0, 1, 8 },
+	{ SYS_getcwd, 0, 0, 1, 2, 1, LINK },
+	{ SYS_getrandom, 0, 0, 1, 2, 1, LINK },
+	{ SYS_uname, 0, 0, 1, 0, 1, UNAME },
+	{ SYS_clock_nanosleep, 0, 3, 0, 0, 1, TIME },
 };
 
 static uint64_t arg(const struct place_state *s, unsigned i)
 {
-	return i == 1 ? s->rdi : i == 2 ? s->rsi : i == 3 ? s->rdx : s->r10;
+	const uint64_t a[] = { 0, s->rdi, s->rsi, s->rdx, s->r10, s->r8 };
+
+	return a[i];
 }
 
 static int take(struct place_carry *c, const struct place_state *s, const struct how *h)
 {
 	uint64_t len = h->len ? arg(s, h->len) : h->most;
 
+	if (len > CARRY_DATA)
+		len = CARRY_DATA;
+	len *= h->unit;
 	if (h->path && !take_path(c, arg(s, h->path)))
 		return 0;
 	if (h->in && arg(s, h->in) && !take_bytes(c, arg(s, h->in), len))

@@ -110,11 +110,12 @@ static int is_native_wait(const struct ucontext *uc)
 int push_frame(struct slot *s, struct ucontext *uc)
 {
 	struct shim_signal *g = &s->signal;
-	uint64_t sp = uc->m.rsp - 128, fp = uc->m.fpstate, size;
+	uint64_t sp = uc->m.rsp - 128, fp = uc->m.fpstate, size = 0;
 	int on_it = g->alt_size && uc->m.rsp - 1 - g->alt_sp < g->alt_size;
+	int to_it = g->on_alt && g->alt_size && !(g->alt_flags & 2) && !on_it;
 	struct frame *f, made;
 
-	if (g->on_alt && g->alt_size && !(g->alt_flags & 2) && !on_it)
+	if (to_it)
 		sp = g->alt_sp + g->alt_size;
 	if (g->restart >= 0) {
 		uc->m.rip -= 2;
@@ -126,11 +127,16 @@ int push_frame(struct slot *s, struct ucontext *uc)
 	if (fp) {
 		size = fp_size(fp);
 		sp = (sp - size) & ~63UL;
+	}
+	f = (struct frame *)(((sp - sizeof(*f)) & ~15UL) - 8);
+	/* Off its bottom is somebody else's memory. */
+	if ((to_it || on_it) && (uint64_t)f - g->alt_sp >= g->alt_size)
+		return 0;
+	if (fp) {
 		if (shim_copy((void *)sp, (void *)fp, size))
 			return 0;
 		fp = sp;
 	}
-	f = (struct frame *)(((sp - sizeof(*f)) & ~15UL) - 8);
 	made.ret = (uint64_t)shim_restorer;
 	made.uc = *uc;
 	made.uc.link = 0;

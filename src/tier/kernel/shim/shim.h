@@ -100,8 +100,7 @@ enum {
 	PLACE_SYNC,
 	/* In C too: */
 	PLACE_CLOCK, /* clock_gettime */
-	/* Always made, but carried: */
-	PLACE_WRITE,
+	PLACE_MADE,  /* always made, but carried */
 	/* PLACE_OPEN, where the jump lies over "mov $AT_FDCWD, %edi" */
 	PLACE_OPEN_CWD
 };

@@ -517,7 +517,7 @@ __asm__(".text\n"
 extern const uint8_t place_kinds[268];
 const uint8_t place_kinds[] = {
 	[SYS_read] = PLACE_READ,
-	[SYS_write] = PLACE_WRITE,
+	[SYS_write] = PLACE_MADE,
 	[SYS_open] = PLACE_PATH_ARG,
 	[SYS_close] = PLACE_CLOSE,
 	[SYS_stat] = PLACE_PATH,

@@ -15,7 +15,7 @@
 
 #include "tier/kernel/kernel.h"
 
-enum { LO_MTU = 65536, LO_INDEX = 1, IFREQ_BYTES = 40 };
+enum { LO_INDEX = 1, IFREQ_BYTES = 40 };
 _Static_assert(sizeof(struct ifreq) == IFREQ_BYTES, "as the guest has it");
 
 static void fill_in(struct ifreq *r, uint32_t addr)
@@ -79,7 +79,7 @@ static int answer(const struct task *t, unsigned cmd, struct ifreq *r)
 		fill_in(r, cmd == SIOCGIFDSTADDR ? INADDR_LOOPBACK : 0);
 		return 0;
 	case SIOCGIFMTU:
-		r->ifr_mtu = LO_MTU;
+		r->ifr_mtu = (int)net_mtu(ns_of(t, NS_NET));
 		return 0;
 	case SIOCGIFMETRIC:
 		r->ifr_metric = 0;
@@ -115,6 +115,8 @@ static long change(struct task *t, unsigned cmd, struct ifreq *r)
 	r->ifr_name[sizeof(r->ifr_name) - 1] = '\0';
 	if (strcmp(r->ifr_name, "lo") != 0)
 		return -ENODEV;
+	if (cmd == SIOCSIFMTU)
+		return net_set_mtu(t, r->ifr_mtu);
 	return cmd == SIOCSIFFLAGS ? net_set_up(t, r->ifr_flags & IFF_UP) : -EPERM;
 }
 

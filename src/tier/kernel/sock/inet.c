@@ -306,6 +306,8 @@ int inet_name(struct sock *s, struct saddr *ret, bool peer)
 	if (peer &&
 		(s->conn != SOCK_CONNECTED || over || (s->type == SOCK_STREAM && s->conn_failed)))
 		return -ENOTCONN;
+	if (peer && s->type == SOCK_DGRAM && !a->in6.sin6_port)
+		return -ENOTCONN; /* to no port is to nobody */
 	inet_addr_out(s, &a->in6.sin6_addr, ntohs(a->in6.sin6_port), ret);
 	return 0;
 }

@@ -26,7 +26,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/kernel.h"
 
-enum { LO_INDEX = 1, LO_MTU = 65536, REQUEST_MAX = 65536, ANSWER_MAX = 16384 };
+enum { LO_INDEX = 1, REQUEST_MAX = 65536, ANSWER_MAX = 16384 };
 
 static struct sockaddr_nl *nl_of(struct saddr *a)
 {
@@ -98,7 +98,7 @@ static void add_link(const struct task *t, struct buf *b, const struct nlmsghdr 
 	add_attr_u32(b, IFLA_TXQLEN, 1000);
 	add_attr_u8(b, IFLA_OPERSTATE, 0);
 	add_attr_u8(b, IFLA_LINKMODE, 0);
-	add_attr_u32(b, IFLA_MTU, LO_MTU);
+	add_attr_u32(b, IFLA_MTU, net_mtu(ns_of(t, NS_NET)));
 	add_attr_u32(b, IFLA_GROUP, 0);
 	add_attr_u32(b, IFLA_NUM_TX_QUEUES, 1);
 	add_attr_u32(b, IFLA_NUM_RX_QUEUES, 1);
@@ -276,6 +276,12 @@ static int answer_one(const struct task *t, struct buf *b, const struct nlmsghdr
 	return -EOPNOTSUPP;
 }
 
+/* Either bit asks for all; in a request that changes something they mean something else. */
+static bool is_dump(const struct nlmsghdr *q)
+{
+	return (q->nlmsg_type & 3) == 2 && (q->nlmsg_flags & NLM_F_DUMP);
+}
+
 static int answer(
 	struct task *t, struct buf *b, const struct nlmsghdr *q, const uint8_t *body, size_t len)
 {
@@ -288,7 +294,7 @@ static int answer(
 	/* Kinds come in fours: new, delete, get, set. Only get is a question. */
 	if (q->nlmsg_type >= RTM_BASE && (q->nlmsg_type & 3) != 2)
 		return -EPERM;
-	if ((q->nlmsg_flags & NLM_F_DUMP) == NLM_F_DUMP)
+	if (is_dump(q))
 		return answer_dump(t, b, q, len ? body[0] : 0);
 	return answer_one(t, b, q, body, len);
 }
@@ -355,8 +361,7 @@ static ssize_t netlink_send(struct sock *s, struct task *t, struct uio *io, stru
 		buf_init(&b, ANSWER_MAX);
 		if (q.nlmsg_flags & NLM_F_REQUEST && q.nlmsg_type >= NLMSG_MIN_TYPE) {
 			e = answer(t, &b, &q, data + at + sizeof(q), q.nlmsg_len - sizeof(q));
-			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) &&
-					     (q.nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP))
+			if (e < 0 || ((q.nlmsg_flags & NLM_F_ACK) && !is_dump(&q)))
 				add_error(&b, &q, -e);
 			r = put_answer(s, &b);
 		}

@@ -8,6 +8,7 @@
  *        chain of any length needs no stack.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +231,14 @@ int scm_take(struct sock *s, struct skb *b, struct msg_in *m)
 	return 1;
 }
 
+/* An end is told to who waits for something; where there are connections, to everybody. */
+static ssize_t recv_none(const struct sock *s, const struct msg_in *m)
+{
+	bool waits = !(m->flags & MSG_DONTWAIT) && !(s->file && (s->file->flags & O_NONBLOCK));
+
+	return (s->shut & SHUT_RCV_BIT) && (waits || s->type == SOCK_SEQPACKET) ? 0 : -EAGAIN;
+}
+
 ssize_t dgram_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in *m)
 {
 	struct skb *b = s->rx;
@@ -241,7 +250,7 @@ ssize_t dgram_recv(struct sock *s, struct task *t, struct uio *io, struct msg_in
 	if (m->flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	if (!b)
-		return s->shut & SHUT_RCV_BIT ? 0 : -EAGAIN;
+		return recv_none(s, m);
 	n = b->len < io->left ? b->len : io->left;
 	if (n) {
 		r = uio_out(io, b->data + b->off, n);

@@ -330,6 +330,8 @@ ssize_t stream_recv(struct sock *s, struct task *t, struct uio *io, struct msg_i
 	if (s->rx_bytes == skips)
 		return io->left == 0 && s->conn == SOCK_CONNECTED && !s->err ? 0 : recv_nothing(s);
 	done = recv_queue(s, io, m, skips);
+	if (done > 0 && s->family == AF_UNIX)
+		m->from = s->peer ? s->peer->local : s->remote;
 	if (!peek) {
 		urgent_passed(s);
 		stream_consumed(s, before);

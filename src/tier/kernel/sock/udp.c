@@ -87,7 +87,8 @@ static long udp_connect(struct sock *s, struct task *t, const struct saddr *a, b
 
 static void deliver(struct sock *s, struct sock *to, struct skb *b, const struct in6_addr *from)
 {
-	if (to->rx_bytes + to->rx_count * (uint64_t)SOCK_OVERHEAD + b->len > to->rcvbuf) {
+	/* One more than fits is taken, so that any can come. */
+	if (to->rx_bytes + to->rx_count * (uint64_t)SOCK_OVERHEAD > to->rcvbuf) {
 		skb_free(s->k, b); /* no room: lost */
 		return;
 	}

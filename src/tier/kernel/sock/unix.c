@@ -39,11 +39,12 @@ static bool is_abstract(const struct saddr *a)
 	return a->len > UN_HEAD && a->un.sun_path[0] == '\0';
 }
 
+/* Each kind of socket has its own names. */
 static struct sock *abstract_find(const struct sock *asker, const struct saddr *a)
 {
 	struct sock *s = asker->k->sock->names[name_hash(a)];
 
-	while (s && (s->net != asker->net || s->local.len != a->len ||
+	while (s && (s->net != asker->net || s->type != asker->type || s->local.len != a->len ||
 			    memcmp(s->local.raw, a->raw, a->len) != 0))
 		s = s->hash_next;
 	return s;
@@ -96,11 +97,14 @@ static int bind_path(struct sock *s, struct task *t, const struct saddr *a)
 {
 	char path[sizeof(struct sockaddr_un) + 1];
 	struct path at;
+	/* Of the socket itself: fchmod(2) before bind(2) is how a name is made that is nobody
+	 * else's. */
+	uint32_t rights = s->file ? s->file->inode->mode & 0777 : 0777;
 	int r = t->fs ? path_of(a, path, sizeof(path)) : -ENOENT;
 
 	if (r < 0)
 		return r;
-	r = vfs_mknod(t, AT_FDCWD, path, S_IFSOCK | (0777 & ~t->fs->umask), 0, &at);
+	r = vfs_mknod(t, AT_FDCWD, path, S_IFSOCK | (rights & ~t->fs->umask), 0, &at);
 	if (r < 0)
 		return r == -EEXIST ? -EADDRINUSE : r;
 	s->inode = inode_ref(at.dentry->inode);

@@ -351,7 +351,7 @@ SYSCALL4(sendfile, int, out_fd, int, in_fd, gva_t, uoff, uint64_t, count)
 	if (count > GUEST_RW_MAX)
 		count = GUEST_RW_MAX;
 	if (count > (uint64_t)(INT64_MAX - off))
-		count = (uint64_t)(INT64_MAX - off);
+		return -EINVAL;
 	/* Both may be one open file: each side has a position of its own until the end. */
 	off = gva_null(uoff) ? in->pos : off + (int64_t)task->call.done;
 	out_off = out->pos;

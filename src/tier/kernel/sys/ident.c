@@ -382,7 +382,7 @@ SYSCALL2(setpgid, int, pid, int, pgid)
 		return -ESRCH;
 	if (p != task->proc && p->execed)
 		return -EACCES;
-	if (p->state != PROC_LIVE)
+	if (!p->pgrp)
 		return -ESRCH;
 	if (p->pgrp->session != task->proc->pgrp->session)
 		return -EPERM;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/ckd.h"
@@ -240,6 +241,9 @@ static int check_mode(struct file *f, unsigned prot, unsigned flags)
 		return -EACCES;
 	if ((flags & MAP_TYPE) != MAP_PRIVATE && (prot & PROT_WRITE) && !file_writable(f))
 		return -EACCES;
+	if ((prot & PROT_EXEC) && S_ISREG(f->inode->mode) && f->path.mnt &&
+		(f->path.mnt->flags & MOUNT_NO_EXEC))
+		return -EPERM;
 	return 0;
 }
 

@@ -13,7 +13,6 @@
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
-#include <sys/sysinfo.h>
 #include <sys/times.h>
 
 #include "base/str.h"
@@ -76,7 +75,7 @@ SYSCALL2(setdomainname, gva_t, name, int, len)
 
 SYSCALL1(sysinfo, gva_t, uinfo)
 {
-	struct sysinfo host;
+	struct proc_ram ram = proc_ram(task->k);
 	struct {
 		int64_t uptime;
 		uint64_t loads[3], totalram, freeram, sharedram, bufferram, totalswap, freeswap;
@@ -87,16 +86,9 @@ SYSCALL1(sysinfo, gva_t, uinfo)
 	} s;
 
 	memset(&s, 0, sizeof(s));
-	if (sysinfo(&host) < 0)
-		return -errno;
 	s.uptime = (kernel_now(task->k) - task->k->boot_ns) / 1000000000;
-	s.totalram = (uint64_t)host.totalram * host.mem_unit;
-	s.freeram = (uint64_t)host.freeram * host.mem_unit;
-	if (task->k->memory_limit && task->k->memory_limit < s.totalram) {
-		s.totalram = task->k->memory_limit;
-		if (s.freeram > s.totalram)
-			s.freeram = s.totalram;
-	}
+	s.totalram = ram.total;
+	s.freeram = ram.free;
 	s.procs = (uint16_t)task->k->task_count;
 	s.unit = 1;
 	return guest_write(task, uinfo, &s, 112);

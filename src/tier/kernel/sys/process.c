@@ -289,7 +289,7 @@ static long do_exec(struct task *t, int dirfd, gva_t upath, gva_t argv, gva_t en
 			return r;
 		if (r == 0 && !(flags & AT_EMPTY_PATH))
 			return -ENOENT;
-		x = calloc(1, sizeof(*x));
+		x = exec_create(k);
 		if (!x)
 			return -ENOMEM;
 		t->call.own = x;

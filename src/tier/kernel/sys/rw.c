@@ -55,7 +55,10 @@ static long transfer(struct task *t, int fd, int way, struct uio *io, int64_t *o
 {
 	struct file *f = fd_get(t, fd);
 	long r = check(f, way, off);
+	int64_t end;
 
+	if (r == 0 && !is_stream(f) && ckd_add(&end, off ? *off : f->pos, io->left))
+		r = -EINVAL;
 	if (r == 0)
 		r = run(t, f, way, io, off ? off : &f->pos);
 	uio_done(io);

@@ -296,6 +296,18 @@ void call_drop(struct task *t)
 		call_over(t);
 }
 
+static void run_ready(struct task *t)
+{
+	const struct engine_ops *e = t->k->engine;
+
+	if (e->again)
+		e->again(t);
+	if (call_again(t))
+		e->finish(t);
+	if (e->entered)
+		e->entered(t);
+}
+
 void kernel_run_ready(struct kernel *k)
 {
 	while (k->ready) {
@@ -305,7 +317,7 @@ void kernel_run_ready(struct kernel *k)
 		if (!k->ready)
 			k->ready_last = NULL;
 		t->call.ready = false;
-		if (t->call.blocked && call_again(t))
-			k->engine->finish(t);
+		if (t->call.blocked)
+			run_ready(t);
 	}
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <linux/capability.h>
 #include <linux/prctl.h>
+#include <linux/securebits.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
@@ -74,17 +75,6 @@ void words_done(struct words *w)
 	memset(w, 0, sizeof(*w));
 }
 
-void exec_done(void *p)
-{
-	struct exec *x = p;
-
-	file_unref(x->file);
-	file_unref(x->interp);
-	words_done(&x->argv);
-	words_done(&x->envp);
-	free(x);
-}
-
 /* "#! interpreter [argument]": argv becomes interpreter, argument, path, the rest. */
 static int take_script(struct exec *x, char *line, const char *path, char *next, size_t cap)
 {
@@ -129,14 +119,17 @@ static int take_script(struct exec *x, char *line, const char *path, char *next,
 	return 0;
 }
 
-static void set_comm(struct exec *x, const char *path)
+int exec_name(struct exec *x, const char *path, const char *file)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	const char *slash = strrchr(file, '/');
+	const char *name = slash ? slash + 1 : file;
 	size_t n = strnlen(name, sizeof(x->comm) - 1);
 
 	memset(x->comm, 0, sizeof(x->comm));
 	memcpy(x->comm, name, n);
+	free(x->path);
+	x->path = strdup(path);
+	return x->path ? 0 : -ENOMEM;
 }
 
 struct image {
@@ -144,23 +137,88 @@ struct image {
 	Elf64_Phdr ph[PHDRS_MAX];
 };
 
-struct go {
-	struct exec_plan plan;
-	struct image exe, interp;
-};
+enum { STACK_BYTES = 16 << 10, DRAWS = 8 };
 
 struct exec_desk {
 	struct peek peek;
 	char one[GUEST_ARG_ONE_MAX];
-	struct image look;
-	struct go go;
+	char head[PAGE]; /* of the file that is looked at: mostly all that there is to read */
+	size_t head_len;
+	struct image exe, interp;
+	struct exec *looked; /* whose these two are; NULL: nobody's */
+	struct words spare;  /* room for an environment */
+	uint8_t stack[STACK_BYTES];
+	uint64_t random[DRAWS];
+	unsigned draws; /* that are left */
+	struct exec_plan plan;
 };
 
 struct exec_desk *exec_desk(struct kernel *k)
 {
-	if (!k->desk)
+	if (!k->desk) {
 		k->desk = malloc(sizeof(*k->desk));
+		if (k->desk) {
+			k->desk->looked = NULL;
+			k->desk->spare = (struct words){ 0 };
+			k->desk->draws = 0;
+		}
+	}
 	return k->desk;
+}
+
+void exec_desk_done(struct kernel *k)
+{
+	if (k->desk)
+		words_done(&k->desk->spare);
+	free(k->desk);
+	k->desk = NULL;
+}
+
+struct exec *exec_create(struct kernel *k)
+{
+	struct exec *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return NULL;
+	x->k = k;
+	if (k->desk && k->desk->spare.bytes) {
+		x->envp = k->desk->spare;
+		k->desk->spare = (struct words){ 0 };
+	}
+	return x;
+}
+
+void exec_done(void *p)
+{
+	struct exec *x = p;
+	struct exec_desk *d = x->k->desk;
+
+	file_unref(x->file);
+	file_unref(x->interp);
+	words_done(&x->argv);
+	if (d && d->looked == x)
+		d->looked = NULL;
+	if (d && !d->spare.bytes && x->envp.cap <= STACK_BYTES) {
+		d->spare = (struct words){ .bytes = x->envp.bytes, .cap = x->envp.cap };
+		x->envp = (struct words){ 0 };
+	}
+	words_done(&x->envp);
+	free(x->path);
+	free(x);
+}
+
+/* One call of the host for all that is drawn in an execve; no number is given out twice. */
+static bool draw(struct exec_desk *d, uint64_t *ret)
+{
+	if (!d->draws) {
+		if (getrandom(d->random, sizeof(d->random), 0) != sizeof(d->random))
+			return false;
+		d->draws = DRAWS;
+	}
+	d->draws--;
+	*ret = d->random[d->draws];
+	d->random[d->draws] = 0;
+	return true;
 }
 
 static int take_words(struct task *t, struct exec_desk *d, gva_t list, struct words *w)
@@ -195,18 +253,32 @@ int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x)
 	return r < 0 ? r : take_words(t, d, envp, &x->envp);
 }
 
-/* All of it, or no image: but what the disk says is not to be taken for that. */
-static int read_part(struct file *f, void *buf, size_t len, uint64_t at)
+/* @len bytes at @at of the file whose first bytes are on the desk. All of it, or no image: but what
+ * the disk says is not to be taken for that. */
+static int read_part(struct exec_desk *d, struct file *f, void *buf, size_t len, uint64_t at)
 {
-	ssize_t n = at > INT64_MAX - len ? 0 : file_kread(f, buf, len, (int64_t)at);
+	ssize_t n;
 
+	if (at <= d->head_len && len <= d->head_len - at) {
+		memcpy(buf, d->head + at, len);
+		return 0;
+	}
+	n = at > INT64_MAX - len ? 0 : file_kread(f, buf, len, (int64_t)at);
 	return n < 0 ? (int)n : (size_t)n == len ? 0 : -ENOEXEC;
 }
 
-static int read_image(struct file *f, struct image *im)
+static int read_head(struct exec_desk *d, struct file *f)
+{
+	ssize_t n = file_kread(f, d->head, sizeof(d->head), 0);
+
+	d->head_len = n < 0 ? 0 : (size_t)n;
+	return n < 0 ? (int)n : 0;
+}
+
+static int read_image(struct exec_desk *d, struct file *f, struct image *im)
 {
 	const Elf64_Ehdr *h = &im->h;
-	int r = read_part(f, &im->h, sizeof(im->h), 0);
+	int r = read_part(d, f, &im->h, sizeof(im->h), 0);
 
 	if (r < 0)
 		return r;
@@ -214,11 +286,13 @@ static int read_image(struct file *f, struct image *im)
 		h->e_machine != EM_X86_64 || (h->e_type != ET_EXEC && h->e_type != ET_DYN) ||
 		h->e_phentsize != sizeof(Elf64_Phdr) || !h->e_phnum || h->e_phnum > PHDRS_MAX)
 		return -ENOEXEC;
-	return read_part(f, im->ph, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff);
+	return read_part(d, f, im->ph, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff);
 }
 
-static int open_interp(struct task *t, struct exec *x, const struct image *im)
+static int open_interp(struct task *t, struct exec *x, struct exec_desk *d)
 {
+	const struct image *im = &d->exe;
+
 	for (unsigned i = 0; i < im->h.e_phnum; i++) {
 		const Elf64_Phdr *p = &im->ph[i];
 		char path[GUEST_PATH_MAX];
@@ -228,7 +302,7 @@ static int open_interp(struct task *t, struct exec *x, const struct image *im)
 			continue;
 		if (p->p_filesz < 2 || p->p_filesz > sizeof(path))
 			return -ENOEXEC;
-		r = read_part(x->file, path, p->p_filesz, p->p_offset);
+		r = read_part(d, x->file, path, p->p_filesz, p->p_offset);
 		if (r < 0)
 			return r;
 		if (path[p->p_filesz - 1])
@@ -238,26 +312,45 @@ static int open_interp(struct task *t, struct exec *x, const struct image *im)
 	return 0;
 }
 
+static int read_interp(struct exec *x, struct exec_desk *d)
+{
+	int r = x->interp ? read_head(d, x->interp) : 0;
+
+	if (r == 0 && x->interp && d->head_len < sizeof(Elf64_Ehdr))
+		r = -EIO;
+	if (r == 0 && x->interp) {
+		r = read_image(d, x->interp, &d->interp);
+		if (r == -ENOEXEC || (r == 0 && d->interp.h.e_type != ET_DYN))
+			r = -ELIBBAD;
+	}
+	if (r == 0)
+		d->looked = x;
+	return r;
+}
+
 int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 {
 	char head[HEAD_BYTES + 1], next[GUEST_PATH_MAX], now[GUEST_PATH_MAX];
-	ssize_t n;
-	int r = str_copy(now, sizeof(now), path);
+	struct exec_desk *d = exec_desk(t->k);
+	size_t n;
+	int r = d ? str_copy(now, sizeof(now), path) : -ENOMEM;
 
 	if (r < 0)
 		return r;
-	set_comm(x, path);
-	str_copy(x->path, sizeof(x->path), path);
-	if (!path[0] && str_fmt(now, sizeof(now), "/dev/fd/%d", dirfd) == 0)
-		str_copy(x->path, sizeof(x->path), now);
+	d->looked = NULL;
+	if (!path[0])
+		r = str_fmt(now, sizeof(now), "/dev/fd/%d", dirfd);
+	if (r == 0)
+		r = exec_name(x, now, path);
 	for (unsigned i = 0;; i++) {
 		if (i)
 			r = vfs_open_exec(t, AT_FDCWD, now, 0, &x->file);
+		if (r == 0)
+			r = read_head(d, x->file);
 		if (r < 0)
 			return r;
-		n = file_kread(x->file, head, HEAD_BYTES, 0);
-		if (n < 0)
-			return (int)n;
+		n = d->head_len < HEAD_BYTES ? d->head_len : HEAD_BYTES;
+		memcpy(head, d->head, n);
 		head[n] = '\0';
 		if (n < 2 || memcmp(head, "#!", 2))
 			break;
@@ -270,10 +363,24 @@ int exec_look(struct task *t, struct exec *x, int dirfd, const char *path)
 		file_unref(x->file);
 		x->file = NULL;
 	}
-	if (!exec_desk(t->k))
-		return -ENOMEM;
-	r = read_image(x->file, &exec_desk(t->k)->look);
-	return r < 0 ? r : open_interp(t, x, &exec_desk(t->k)->look);
+	r = read_image(d, x->file, &d->exe);
+	if (r == 0)
+		r = open_interp(t, x, d);
+	return r < 0 ? r : read_interp(x, d);
+}
+
+/* Somebody else was at the desk while it waited, or nobody has looked yet: the first program. */
+static int look_again(struct exec *x, struct exec_desk *d)
+{
+	int r;
+
+	if (d->looked == x)
+		return 0;
+	d->looked = NULL;
+	r = read_head(d, x->file);
+	if (r == 0)
+		r = read_image(d, x->file, &d->exe);
+	return r < 0 ? r : read_interp(x, d);
 }
 
 /* Steps */
@@ -370,11 +477,12 @@ static int load(
 }
 
 /* The loader's code, which is changed before it runs. */
-static void look_ahead(struct task *t, struct exec *x, struct go *g, struct mm *mm, uint64_t base)
+static void look_ahead(
+	struct task *t, struct exec *x, struct exec_desk *d, struct mm *mm, uint64_t base)
 {
-	for (unsigned i = 0; i < g->interp.h.e_phnum; i++)
-		if (g->interp.ph[i].p_type == PT_LOAD && (g->interp.ph[i].p_flags & PF_X)) {
-			place_ahead(t, mm, x->interp, &g->interp.ph[i], base, &g->plan.ahead);
+	for (unsigned i = 0; i < d->interp.h.e_phnum; i++)
+		if (d->interp.ph[i].p_type == PT_LOAD && (d->interp.ph[i].p_flags & PF_X)) {
+			place_ahead(t, mm, x->interp, &d->interp.ph[i], base, &d->plan.ahead);
 			return;
 		}
 }
@@ -432,7 +540,7 @@ static void build_stack(struct task *t, struct exec *x, struct exec_plan *plan, 
 	uint64_t random[2] = { 0 }, random_at, name_at, platform_at;
 	size_t aux_len;
 
-	if (getrandom(random, sizeof(random), 0) != sizeof(random))
+	if (!draw(t->k->desk, &random[0]) || !draw(t->k->desk, &random[1]))
 		random[0] = (uint64_t)kernel_now(t->k);
 	push_u64(s, 0);
 	stack_push(s, x->path, strlen(x->path) + 1);
@@ -488,13 +596,11 @@ static void build_stack(struct task *t, struct exec *x, struct exec_plan *plan, 
 	plan->stack_len = s->top - s->at;
 }
 
-static uint64_t spread(uint64_t pages)
+static uint64_t spread(struct exec_desk *d, uint64_t pages)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	if (getrandom(&v, sizeof(v), 0) != sizeof(v))
-		return 0;
-	return v % pages * PAGE;
+	return draw(d, &v) ? v % pages * PAGE : 0;
 }
 
 static uint64_t stack_size(struct proc *p)
@@ -536,6 +642,7 @@ static int new_cred(struct task *t, struct file *f, bool *ret_secure)
 	}
 	if (*ret_secure)
 		c->cap_ambient = 0;
+	c->securebits &= ~(uint32_t)SECBIT_KEEP_CAPS;
 	cred_unref(t->cred);
 	t->cred = c;
 	return 0;
@@ -567,48 +674,43 @@ static int place_image(struct exec_plan *p, struct mm *mm, const struct loaded *
 	return 0;
 }
 
-static int lay_out(
-	struct task *t, struct exec *x, struct go *g, struct mm *mm, struct stack *s, bool secure)
+static int lay_out(struct task *t, struct exec *x, struct exec_desk *d, struct mm *mm,
+	struct stack *s, bool secure)
 {
-	struct exec_plan *p = &g->plan;
+	struct exec_plan *p = &d->plan;
 	struct loaded exe, interp = { 0 };
 	uint64_t base, brk;
-	int r = read_image(x->file, &g->exe);
+	int r = look_again(x, d);
 
 	if (r < 0)
 		return r;
 	map_name_note(x->file);
 	if (x->interp)
 		map_name_note(x->interp);
-	base = g->exe.h.e_type == ET_DYN ? PIE_BASE + spread(1 << 27) : 0;
-	r = load(p, &g->exe, base, 0, &exe);
-	if (r == 0 && x->interp) {
-		r = read_image(x->interp, &g->interp);
-		if (r == 0 && g->interp.h.e_type != ET_DYN)
-			r = -ELIBBAD;
-		if (r == 0)
-			r = load(p, &g->interp, INTERP_BASE + spread(SPREAD_PAGES), 1, &interp);
-	}
+	base = d->exe.h.e_type == ET_DYN ? PIE_BASE + spread(d, 1 << 27) : 0;
+	r = load(p, &d->exe, base, 0, &exe);
+	if (r == 0 && x->interp)
+		r = load(p, &d->interp, INTERP_BASE + spread(d, SPREAD_PAGES), 1, &interp);
 	if (r < 0)
 		return r;
 	p->entry = x->interp ? interp.entry : exe.entry;
 	p->stack_size = stack_size(t->proc);
-	p->stack_base = STACK_BASE + spread(SPREAD_PAGES);
-	s->top = p->stack_base + p->stack_size - PAGE - (spread(256) >> 8 & ~15ULL);
+	p->stack_base = STACK_BASE + spread(d, SPREAD_PAGES);
+	s->top = p->stack_base + p->stack_size - PAGE - (spread(d, 256) >> 8 & ~15ULL);
 	s->at = s->top;
 	mm->stack_top = s->top;
-	build_stack(t, x, p, s, &g->exe, &exe, x->interp ? &interp : NULL, secure, mm);
+	build_stack(t, x, p, s, &d->exe, &exe, x->interp ? &interp : NULL, secure, mm);
 	if (p->stack_len > p->stack_size / 4 * 3)
 		return -E2BIG;
 	r = place_image(p, mm, &exe);
 	if (r < 0)
 		return r;
 	if (x->interp)
-		look_ahead(t, x, g, mm, interp.base);
+		look_ahead(t, x, d, mm, interp.base);
 	brk = PAGE_UP(exe.end);
 	if (!mm->place_off && brk < PLACE_BASE) /* so that it can grow */
 		brk = PLACE_BASE + PLACE_SIZE;
-	brk += spread(1 << 13);
+	brk += spread(d, 1 << 13);
 	mm->brk_start = brk;
 	r = step(p, SYS_mmap, p->stack_base, p->stack_size,
 		PROT_READ | PROT_WRITE | (exe.exec_stack ? PROT_EXEC : 0),
@@ -654,29 +756,29 @@ static struct mm *new_mm(struct task *t, struct exec *x)
 
 int exec_go(struct task *t, struct exec *x)
 {
-	struct go *g = exec_desk(t->k) ? &t->k->desk->go : NULL;
+	struct exec_desk *d = exec_desk(t->k);
 	struct mm *mm = new_mm(t, x);
 	struct stack s = { 0 };
 	struct cred *old = cred_ref(t->cred);
 	bool secure = false, planned = false;
-	int r = g && mm ? new_cred(t, x->file, &secure) : -ENOMEM;
+	int r = d && mm ? new_cred(t, x->file, &secure) : -ENOMEM;
 
 	if (r == 0) {
-		memset(&g->plan, 0, offsetof(struct exec_plan, ahead.sites));
-		g->plan.fds[0] = g->plan.fds[1] = -1;
-		g->plan.populate = t->k->fast != FAST_OFF;
+		memset(&d->plan, 0, offsetof(struct exec_plan, ahead.sites));
+		d->plan.fds[0] = d->plan.fds[1] = -1;
+		d->plan.populate = t->k->fast != FAST_OFF;
 		planned = true;
 		s.cap = x->argv.len + x->envp.len + (x->argv.count + x->envp.count) * 8 +
 			strlen(x->path) + 1024;
-		s.bytes = malloc(s.cap);
-		r = s.bytes ? lay_out(t, x, g, mm, &s, secure) : -ENOMEM;
+		s.bytes = s.cap <= sizeof(d->stack) ? d->stack : malloc(s.cap);
+		r = s.bytes ? lay_out(t, x, d, mm, &s, secure) : -ENOMEM;
 	}
 	if (r == 0)
-		r = source_of(x->file, &g->plan.fds[0]);
+		r = source_of(x->file, &d->plan.fds[0]);
 	if (r == 0 && x->interp)
-		r = source_of(x->interp, &g->plan.fds[1]);
+		r = source_of(x->interp, &d->plan.fds[1]);
 	if (r == 0)
-		r = engine_exec(t, &g->plan, mm);
+		r = engine_exec(t, &d->plan, mm);
 	if (r == 0) {
 		remember(t, x);
 		files_close_exec(t);
@@ -685,12 +787,13 @@ int exec_go(struct task *t, struct exec *x)
 		cred_unref(old);
 	} else {
 		for (int i = 0; planned && i < 2; i++)
-			if (g->plan.fds[i] >= 0)
-				close(g->plan.fds[i]);
+			if (d->plan.fds[i] >= 0)
+				close(d->plan.fds[i]);
 		mm_unref(mm);
 		cred_unref(t->cred);
 		t->cred = old;
 	}
-	free(s.bytes);
+	if (d && s.bytes != d->stack)
+		free(s.bytes);
 	return r;
 }

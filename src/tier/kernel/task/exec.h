@@ -24,11 +24,15 @@ void words_done(struct words *w);
 /* One execve in flight; hangs on task->call.own while it waits for a blank. */
 struct exec {
 	struct file *file, *interp; /* references */
-	char path[4096];            /* as AT_EXECFN says */
+	struct kernel *k;
+	char *path; /* as AT_EXECFN says */
 	char comm[16];
 	struct words argv, envp;
-	bool ready; /* the image has been looked at */
 };
+struct exec *exec_create(struct kernel *k); /* NULL: no memory */
+/* What it is called: to the program, and in lists of tasks (the last part of @file). 0 or -ENOMEM.
+ */
+int exec_name(struct exec *x, const char *path, const char *file);
 
 /* The strings of two lists of pointers, each with a NULL at its end; no list is an empty one. */
 int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x);
@@ -37,6 +41,7 @@ int exec_words(struct task *t, gva_t argv, gva_t envp, struct exec *x);
  * memory is a host call to get, one to give back, and a fault for each page. Under the kernel lock,
  * by one at a time; nothing in it survives a wait. */
 struct exec_desk *exec_desk(struct kernel *k); /* NULL: no memory */
+void exec_desk_done(struct kernel *k);
 /* Looks at x->file, which is open, follows #! lines, opens the ELF interpreter: 0 or -errno. */
 int exec_look(struct task *t, struct exec *x, int dirfd, const char *path);
 /* The point of no return: needs a blank (engine_has_blank). */

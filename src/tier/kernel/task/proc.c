@@ -16,6 +16,7 @@
 #include "tier/kernel/io/iostate.h"
 #include "tier/kernel/io/timers.h"
 #include "tier/kernel/ipc/ipc.h"
+#include "tier/kernel/jail.h"
 #include "tier/kernel/keys/key.h"
 #include "tier/kernel/ns/pid.h"
 #include "tier/kernel/sys/sys.h"
@@ -36,6 +37,44 @@
 #include "tier/kernel/trap/carry.h"
 #include "tier/kernel/trap/later.h"
 #include "tier/kernel/trap/place.h"
+
+enum { SPARES_MAX = 8 };
+
+/* A process and its task come and go together: without this the allocator asks the host for their
+ * page and gives it back each time. */
+static void *spare_take(struct spare *s, size_t size)
+{
+	void *p = s->first;
+
+	if (!p)
+		return calloc(1, size);
+	memcpy(&s->first, p, sizeof(s->first));
+	s->count--;
+	return memset(p, 0, size);
+}
+
+/* A sanitizer shall see that it is gone. */
+static void spare_give(struct spare *s, void *p)
+{
+	if (SANITIZED || s->count == SPARES_MAX) {
+		free(p);
+		return;
+	}
+	memcpy(p, &s->first, sizeof(s->first));
+	s->first = p;
+	s->count++;
+}
+
+static void spare_done(struct spare *s)
+{
+	while (s->first) {
+		void *p = s->first;
+
+		memcpy(&s->first, p, sizeof(s->first));
+		free(p);
+	}
+	s->count = 0;
+}
 
 static struct task **hash_slot(struct kernel *k, int32_t tid)
 {
@@ -214,7 +253,7 @@ static void task_bury(struct task *t)
 	seccomp_unref(t->filters);
 	keys_task_gone(t);
 	trace_task_free(t);
-	free(t);
+	spare_give(&t->k->spare_tasks, t);
 }
 
 /* Groups and sessions */
@@ -353,14 +392,14 @@ static void link_task(struct proc *p, struct task *t)
 
 static struct task *task_blank(struct kernel *k)
 {
-	struct task *t = calloc(1, sizeof(*t));
+	struct task *t = spare_take(&k->spare_tasks, sizeof(*t));
 	int32_t tid;
 
 	if (!t)
 		return NULL;
 	tid = tid_alloc(k);
 	if (tid < 0) {
-		free(t);
+		spare_give(&k->spare_tasks, t);
 		return NULL;
 	}
 	t->k = k;
@@ -372,7 +411,7 @@ static struct task *task_blank(struct kernel *k)
 
 static struct proc *proc_blank(struct kernel *k, struct task *leader)
 {
-	struct proc *p = calloc(1, sizeof(*p));
+	struct proc *p = spare_take(&k->spare_procs, sizeof(*p));
 
 	if (!p)
 		return NULL;
@@ -582,7 +621,7 @@ void kernel_bury(struct kernel *k)
 		k->proc_grave = p->next;
 		trace_done(p);
 		free(p->cmdline);
-		free(p);
+		spare_give(&k->spare_procs, p);
 	}
 }
 
@@ -911,6 +950,8 @@ void procs_done(struct kernel *k)
 		proc_reap(p);
 	}
 	kernel_bury(k);
+	spare_done(&k->spare_tasks);
+	spare_done(&k->spare_procs);
 }
 
 void proc_stop(struct proc *p, int sig)

@@ -8,6 +8,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +27,7 @@
 #include "base/ckd.h"
 #include "base/own.h"
 #include "host/host.h"
+#include "tier/cgroup.h"
 #include "tier/kernel/shim/blob.h"
 #include "tier/kernel/trap/engine.h"
 #include "tier/kernel/trap/filter.h"
@@ -127,6 +129,27 @@ static uint64_t place_shim(void)
 	return mprotect(head, SHIM_SIZE, PROT_READ | PROT_EXEC) < 0 ? 0 : n;
 }
 
+/*
+ * A network of nobody's; and the cgroups, when the kernel process has them: one that is moved by
+ * another waits for the whole host, one that moves itself does not. The kernel process comes to
+ * that network too, when it has read that it is there; whoever has more rights than it would be
+ * closed to it, so they are given up first. What it may read is nothing for a guest.
+ */
+static bool enter_nowhere(int sock)
+{
+	int64_t r = host_unshare(CLONE_NEWNET);
+	struct cgroup cg;
+
+	cgroup_init(&cg);
+	if (r == 0)
+		r = cgroup_receive(&cg, sock, NULL);
+	if (r == 0)
+		r = cgroup_settle(&cg, NULL);
+	if (r == 0)
+		r = host_capset(0, 0, 0);
+	return send(sock, &r, sizeof(r), MSG_NOSIGNAL) == sizeof(r) && r == 0;
+}
+
 /* In the zygote; never returns. */
 static void zygote_main(struct kernel *k, int sock)
 {
@@ -146,12 +169,13 @@ static void zygote_main(struct kernel *k, int sock)
 
 	for (unsigned i = 0; i < k->vdso_count; i++)
 		keep[count++] = (struct keep){ k->vdso[i].from, k->vdso[i].to };
+	if (!enter_nowhere(sock))
+		_exit(102);
 	memset(&prog, 0, sizeof(prog));
 	prog.len = (unsigned short)place_shim();
 	prog.at = FILTER_AT;
-	/* What the kernel process may read is nothing for a guest. */
-	if (!prog.len || host_capset(0, 0, 0) < 0 || set_actions(head) < 0 ||
-		sigaltstack(&alt, NULL) < 0 || (sock != 3 && dup2(sock, 3) != 3))
+	if (!prog.len || set_actions(head) < 0 || sigaltstack(&alt, NULL) < 0 ||
+		(sock != 3 && dup2(sock, 3) != 3))
 		_exit(102);
 	/* When memory runs out, a guest goes, not the kernel process. */
 	if (k->host_proc >= 0)
@@ -210,6 +234,37 @@ int zygote_start(struct engine *e, struct err *err)
 	e->zygote_watch =
 		(struct watch){ .fd = e->zygote, .events = EPOLLIN, .fn = zygote_readable };
 	return 0;
+}
+
+int engine_go(struct kernel *k, struct cgroup *cg, struct err *err)
+{
+	struct engine *e = engine_of(k);
+	int r = cgroup_send(cg, e->zygote, err);
+
+	if (r < 0)
+		return r;
+	e->blank_asked = BLANKS_READY;
+	zygote_tell(e, BLANKS_READY);
+	return 0;
+}
+
+int engine_join(struct kernel *k, struct err *err)
+{
+	struct engine *e = engine_of(k);
+	own_fd int pidfd = -1;
+	int64_t told = 0;
+	ssize_t n;
+	int r;
+
+	do
+		n = recv(e->zygote, &told, sizeof(told), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(told) || told < 0)
+		return err_set(err, n == sizeof(told) ? (int)-told : EPIPE,
+			"making the namespaces of the network and of guests");
+	pidfd = (int)syscall(SYS_pidfd_open, e->zygote_pid, 0);
+	r = pidfd < 0 ? -errno : host_setns(pidfd, CLONE_NEWNET);
+	return r < 0 ? err_set(err, -r, "entering the network namespace") : 0;
 }
 
 void blank_ask(struct engine *e)
@@ -323,7 +378,7 @@ void zygote_readable(struct kernel *k, struct watch *w, unsigned events)
 		trap_first(trap); /* mostly it waits already, and somebody for it */
 		trap_start(trap);
 	} else {
-		if (hp) /* its end frees the rest */
+		if (hp)
 			host_proc_kill(hp);
 		else
 			end_blank((pid_t)pid);

@@ -55,11 +55,7 @@ int engine_start(struct kernel *k, struct err *e)
 		r = disk_init(k, NULL);
 	if (r == 0)
 		r = watch_add(k, &en->zygote_watch);
-	if (r == 0) {
-		en->blank_asked = BLANKS_READY;
-		zygote_tell(en, BLANKS_READY);
-	}
-	return r < 0 ? err_set(e, -r, "asking for the first process") : 0;
+	return r < 0 ? err_set(e, -r, "making the loop") : 0;
 }
 
 /*

@@ -49,6 +49,24 @@ static bool is_apart(uint64_t at, uint64_t len, uint64_t from, uint64_t size)
 	return at >= from ? at - from >= size : from - at >= len;
 }
 
+/* Who watches every call sees it come from where it really does. */
+static bool is_watched(const struct task *t)
+{
+	return t->filters || t->seccomp_strict || t->trace;
+}
+
+static void attach(struct carried *c, struct mm *mm, uint64_t room, uint32_t len)
+{
+	c->mm = mm;
+	c->page = mm->carry;
+	c->room_at = room;
+	c->room_len = len;
+	c->in_len = 0;
+	c->lent = 0;
+	c->outs = c->used = 0;
+	mm->carried = c;
+}
+
 uint64_t carry_begin(struct carried *c, struct task *t)
 {
 	struct mm *mm = t->mm;
@@ -59,8 +77,7 @@ uint64_t carry_begin(struct carried *c, struct task *t)
 	} h;
 
 	_Static_assert(sizeof(h) == offsetof(struct place_carry, files), "as the guest has it");
-	/* Who watches every call sees it come from where it really does. */
-	if (!mm->carry || t->filters || t->seccomp_strict || t->trace)
+	if (!mm->carry || is_watched(t))
 		return 0;
 	memcpy(&h, mm->carry, sizeof(h));
 	__asm__ volatile("" : : : "memory");
@@ -71,16 +88,17 @@ uint64_t carry_begin(struct carried *c, struct task *t)
 	if (h.lent)
 		memcpy(c->files, mm->carry->files, sizeof(c->files));
 	__asm__ volatile("" : : : "memory");
-	c->mm = mm;
-	c->page = mm->carry;
+	attach(c, mm, h.room_at, h.room_len);
 	c->in_at = h.in_at;
 	c->in_len = h.in_len;
-	c->room_at = h.room_at;
-	c->room_len = h.room_len;
 	c->lent = h.lent;
-	c->outs = c->used = 0;
-	mm->carried = c;
 	return h.ip;
+}
+
+void carry_again(struct carried *c, struct task *t, uint64_t room, uint32_t len)
+{
+	if (t->mm && t->mm->carry && !is_watched(t))
+		attach(c, t->mm, room, len);
 }
 
 void carry_flush(struct carried *c)

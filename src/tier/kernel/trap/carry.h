@@ -48,6 +48,8 @@ void carry_drop(struct mm *mm);
 /* A call of @t, made by the shim, is about to be made here. Where it comes from; 0: it is not
  * carried. */
 uint64_t carry_begin(struct carried *c, struct task *t);
+/* The same for one that has waited: it may write to the @len bytes at @room. */
+void carry_again(struct carried *c, struct task *t, uint64_t room, uint32_t len);
 /* Nothing is on its way any more: what was left for the guest lies in its memory. */
 void carry_flush(struct carried *c);
 /* The guest finds there what was left for it, and copies it before its next step. */

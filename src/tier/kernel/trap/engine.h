@@ -37,7 +37,6 @@ struct host_proc {
 	struct host_proc *next; /* ready blanks */
 	uint64_t blank_notif;
 	struct place_carry *carry; /* a blank's, for its image; NULL: none */
-	bool killed;
 };
 
 struct host_task {
@@ -48,6 +47,8 @@ struct host_task {
 	uint64_t slot;
 	uint64_t notif;
 	bool in_call;
+	uint32_t room_len; /* where a call that waits may write by way of a page; 0: nowhere */
+	uint64_t room_at;
 	struct host_task *next; /* hash by tid */
 };
 
@@ -58,7 +59,7 @@ struct out {
 	int64_t val;
 	uint32_t flags;           /* SECCOMP_USER_NOTIF_FLAG_CONTINUE */
 	pid_t kick_pid, kick_tid; /* first a signal; 0: none */
-	pid_t stay;               /* a thread that shall take descriptors on our CPU; 0: any */
+	pid_t stay;               /* a thread that shall wake up on our CPU; 0: anywhere */
 	struct {
 		int src, at; /* src: ours, closed after */
 	} add[2];
@@ -108,6 +109,12 @@ static inline struct engine *engine_of(struct kernel *k)
 int engine_look(struct kernel *k, struct err *e);
 /* boot.c: zygote, epoll, timer; then engine_loop() is the loop thread. */
 int engine_start(struct kernel *k, struct err *e);
+/* blank.c: the zygote enters these too (they are not ours any more), and goes on to the first
+ * blanks. */
+struct cgroup;
+int engine_go(struct kernel *k, struct cgroup *cg, struct err *e);
+/* It has made a network that is nobody's, and this thread enters it. */
+int engine_join(struct kernel *k, struct err *e);
 void engine_loop(struct kernel *k) __attribute__((noreturn));
 /* Pid 1 of the guest is gone: so are we, and with us everybody in this pid namespace. Whichever
  * thread sees it does not wait for the loop's. */
@@ -133,7 +140,8 @@ void host_drop(struct engine *e, struct host_task *ht);
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid);
 /* Is there a descriptor left for one more? */
 bool host_has_room(const struct engine *e);
-/* When the lock is given back: who is killed runs at once, on this CPU, to take its memory down. */
+/* Takes @hp, which has no task any more: nobody waits for its end. The signal is sent when the lock
+ * is given back: who is killed runs at once, on this CPU, to take its memory down. */
 void host_proc_kill(struct host_proc *hp);
 /* The stack pointer of a task that waits in a call; 0: nobody can say. */
 uint64_t host_sp(struct task *t);
@@ -163,6 +171,8 @@ void trap_first(struct trap *trap);
 void trap_unref(struct trap *trap);
 extern const struct engine_ops engine_ops;
 struct out *engine_out(struct engine *e);
+/* Who is answered wakes up where the answer is given, if nothing speaks against it. */
+void out_stay(struct out *o, const struct task *t);
 /* Writes an order into the slot of a task that waits in a call; false: its memory is gone. */
 bool order_write(struct task *t, const void *slot, size_t len);
 

@@ -145,6 +145,7 @@ int engine_exec(struct task *t, struct exec_plan *plan, struct mm *mm)
 	o->fd = hp->trap->fd;
 	o->id = hp->blank_notif;
 	o->any_value = true;
+	out_stay(o, t);
 	for (int i = 0; i < 2; i++) {
 		if (plan->fds[i] < 0)
 			continue;

@@ -88,30 +88,37 @@ static int status_of(int pidfd)
 	return SIGKILL;
 }
 
+/* The books forget it; what it had goes with its pidfd, which stays the caller's. */
+static void forget(struct host_proc *hp)
+{
+	struct engine *e = engine_of(hp->k);
+	struct host_task *ht = host_find(e, hp->pid);
+
+	blank_lost(e, hp);
+	if (ht && ht->hp == hp && !ht->task)
+		host_drop(e, ht); /* it never got an image */
+	carry_unmap(hp->carry);
+	trap_unref(hp->trap);
+	free(hp);
+}
+
 static void on_death(struct kernel *k, struct watch *w, unsigned events)
 {
 	struct host_proc *hp = (struct host_proc *)w;
-	struct engine *e = engine_of(k);
-	struct host_task *ht;
+	struct proc *p = hp->proc;
+	int fd = w->fd;
 
 	watch_remove(k, w);
-	blank_lost(e, hp); /* it died before anyone used it */
-	if (hp->proc) {
-		struct proc *p = hp->proc;
-		int status = hp->killed ? SIGKILL : status_of(w->fd);
+	if (p) {
+		int status = status_of(fd);
 
 		hp->proc = NULL;
 		p->host = NULL;
 		if (p->state == PROC_LIVE)
 			proc_exit(p, status & 0x7f ? status & 0xff : status & 0xff00);
 	}
-	ht = host_find(e, hp->pid); /* only now: the end of a task drops its own */
-	if (ht && ht->hp == hp && !ht->task)
-		host_drop(e, ht); /* it never got an image */
-	close(w->fd);
-	carry_unmap(hp->carry);
-	trap_unref(hp->trap);
-	free(hp);
+	forget(hp); /* only now: the end of a task drops its own */
+	close(fd);
 }
 
 struct host_proc *host_proc_create(struct kernel *k, struct trap *trap, pid_t pid)
@@ -147,17 +154,12 @@ bool host_has_room(const struct engine *e)
 
 void host_proc_kill(struct host_proc *hp)
 {
-	int fd = copy_fd(hp->watch.fd);
-	struct out *o;
+	struct out *o = engine_out(engine_of(hp->k));
 
-	hp->killed = true;
-	if (fd < 0) {
-		syscall(SYS_pidfd_send_signal, hp->watch.fd, SIGKILL, NULL, 0);
-		return;
-	}
-	o = engine_out(engine_of(hp->k));
 	o->no_reply = true;
-	o->kill = fd + 1;
+	o->kill = hp->watch.fd + 1;
+	watch_forget(hp->k, &hp->watch);
+	forget(hp);
 }
 
 enum { SP_LOOKS = 200 };

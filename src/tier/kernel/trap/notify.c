@@ -51,9 +51,9 @@ static unsigned this_cpu(void)
 }
 
 /*
- * A thread that takes a descriptor is woken like anybody: by a CPU that has nothing to do, if there
- * is one, and to wake that takes as long as a dozen calls; the same again when it tells us. So both
- * stay where they are meanwhile.
+ * A thread that takes a descriptor, or is kicked, is woken like anybody: by a CPU that has nothing
+ * to do, if there is one, and to wake that takes as long as a dozen calls; the same again when it
+ * tells us that it has the descriptor. So it stays here meanwhile, and then we do too.
  */
 static void stay_here(pid_t tid)
 {
@@ -64,13 +64,11 @@ static void stay_here(pid_t tid)
 		return;
 	here[cpu / 64] = 1ULL << cpu % 64;
 	syscall(SYS_sched_setaffinity, tid, sizeof(here), here);
-	syscall(SYS_sched_setaffinity, 0, sizeof(here), here);
 }
 
 static void go_anywhere(const struct engine *e, pid_t tid)
 {
 	syscall(SYS_sched_setaffinity, tid, sizeof(e->cpus), e->cpus);
-	syscall(SYS_sched_setaffinity, 0, sizeof(e->cpus), e->cpus);
 }
 
 static void send_out(const struct engine *e, struct out *o)
@@ -80,8 +78,10 @@ static void send_out(const struct engine *e, struct out *o)
 
 	if (o->stay)
 		stay_here(o->stay);
+	if (o->stay && o->add_count) /* then we wait for it */
+		stay_here(0);
 	for (unsigned i = 0; i < o->add_count; i++) {
-		bool last = o->any_value && i + 1 == o->add_count;
+		bool last = o->any_value && !o->stay && i + 1 == o->add_count;
 		struct seccomp_notif_addfd add = { .id = o->id,
 			.flags = SECCOMP_ADDFD_FLAG_SETFD | (last ? ADDFD_SEND : 0),
 			.srcfd = (uint32_t)o->add[i].src,
@@ -101,18 +101,19 @@ static void send_out(const struct engine *e, struct out *o)
 		sent |= r >= 0 && last;
 		close(o->add[i].src);
 	}
-	if (o->stay)
-		go_anywhere(e, o->stay);
+	if (o->stay && o->add_count)
+		go_anywhere(e, 0);
 	if (o->kick_tid > 1)
 		syscall(SYS_tgkill, o->kick_pid, o->kick_tid, KICK_SIGNAL);
-	if (o->no_reply || sent)
-		return;
+	if (o->stay) /* before it goes on: what it makes would stay for ever */
+		go_anywhere(e, o->stay);
 	/* A negative value goes as an error: the host does not look at it either way. */
 	if (resp.val < 0 && resp.val >= -4095 && !resp.flags) {
 		resp.error = (int32_t)resp.val;
 		resp.val = 0;
 	}
-	ioctl(o->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
+	if (!o->no_reply && !sent)
+		ioctl(o->fd, SECCOMP_IOCTL_NOTIF_SEND, &resp);
 }
 
 static void send_all(const struct engine *e, struct out *out, unsigned n)
@@ -203,13 +204,21 @@ static bool is_asking(int64_t nr)
 }
 
 /* Alone, so that no other thread chooses processors for it meanwhile. */
-static bool may_stay(const struct task *t)
+void out_stay(struct out *o, const struct task *t)
 {
 	uint64_t chosen = 0;
 
 	for (unsigned i = 0; i < GUEST_CPU_WORDS; i++)
 		chosen |= t->cpus[i];
-	return engine_of(t->k)->stays && !chosen && t->proc->task_count == 1 && t->host->tid > 1;
+	if (engine_of(t->k)->stays && !chosen && t->proc->task_count == 1 && t->host->tid > 1)
+		o->stay = t->host->tid;
+}
+
+static void kick_with(struct out *o, const struct task *t)
+{
+	o->kick_pid = t->host->hp->pid;
+	o->kick_tid = t->host->tid;
+	out_stay(o, t);
 }
 
 static void finish(struct task *t)
@@ -230,7 +239,7 @@ static void finish(struct task *t)
 		o->add[0].src = c->map_fd - 1;
 		o->add[0].at = c->map_at;
 		o->add_count = 1;
-		o->stay = may_stay(t) ? ht->tid : 0;
+		out_stay(o, t);
 		c->map_fd = 0;
 	}
 	if (c->go_native) {
@@ -243,23 +252,18 @@ static void finish(struct task *t)
 			proc_exit(t->proc, SIGSEGV);
 			return;
 		}
-		if (!is_asking(c->nr)) {
-			o->kick_pid = ht->hp->pid;
-			o->kick_tid = ht->tid;
-		}
+		if (!is_asking(c->nr))
+			kick_with(o, t);
 	} else if (c->ordered) {
 		if (signal_pending(t) && !order_asks(t)) {
 			proc_exit(t->proc, SIGSEGV);
 			return;
 		}
-		o->kick_pid = ht->hp->pid;
-		o->kick_tid = ht->tid;
+		kick_with(o, t);
 	}
 	c->ordered = false;
-	if (signal_pending(t) && !o->kick_tid && !is_asking(c->nr)) {
-		o->kick_pid = ht->hp->pid;
-		o->kick_tid = ht->tid;
-	}
+	if (signal_pending(t) && !o->kick_tid && !is_asking(c->nr))
+		kick_with(o, t);
 }
 
 static void kick(struct task *t)
@@ -327,15 +331,6 @@ static void leave(struct task *t)
 	}
 }
 
-const struct engine_ops engine_ops = {
-	.finish = finish,
-	.kick = kick,
-	.kill = kill_proc,
-	.leave = leave,
-	.release = release,
-	.end = engine_end,
-};
-
 static void refuse(struct engine *e, struct trap *trap, uint64_t id)
 {
 	struct out *o = engine_out(e);
@@ -351,7 +346,7 @@ static bool blank_ready(struct engine *e, struct trap *trap, const struct seccom
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
 	struct host_proc *hp = ht ? ht->hp : NULL;
 
-	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif || hp->killed)
+	if (!hp || hp->trap != trap || hp->proc || ht->task || hp->blank_notif)
 		return false;
 	hp->blank_notif = n->id;
 	hp->next = e->blanks;
@@ -409,6 +404,43 @@ static bool hello(struct engine *e, struct trap *trap, const struct seccomp_noti
 	return true;
 }
 
+/* What it reads from now on it reads out of the guest's memory; what it writes can still go the way
+ * that it came. */
+static void wait_carried(struct engine *e, struct host_task *ht)
+{
+	carry_flush(&e->carried);
+	if (e->carried.mm) {
+		ht->room_at = e->carried.room_at;
+		ht->room_len = e->carried.room_len;
+	}
+}
+
+static void again(struct task *t)
+{
+	if (t->host && t->host->in_call && t->host->room_len)
+		carry_again(&engine_of(t->k)->carried, t, t->host->room_at, t->host->room_len);
+}
+
+static void entered(struct task *t)
+{
+	struct engine *e = engine_of(t->k);
+
+	if (t->call.blocked)
+		carry_flush(&e->carried);
+	carry_end(&e->carried);
+}
+
+const struct engine_ops engine_ops = {
+	.finish = finish,
+	.again = again,
+	.entered = entered,
+	.kick = kick,
+	.kill = kill_proc,
+	.leave = leave,
+	.release = release,
+	.end = engine_end,
+};
+
 static void handle(struct engine *e, struct trap *trap, const struct seccomp_notif *n)
 {
 	struct host_task *ht = host_find(e, (pid_t)n->pid);
@@ -429,6 +461,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 		call_drop(t);
 	}
 	ht->in_call = true;
+	ht->room_len = 0;
 	ht->notif = n->id;
 	for (int i = 0; i < 6; i++)
 		args[i] = n->data.args[i];
@@ -440,7 +473,7 @@ static void handle(struct engine *e, struct trap *trap, const struct seccomp_not
 		place_seen(t, t->call.ip);
 		finish(t);
 	} else {
-		carry_flush(&e->carried); /* what it waits for may come by another way */
+		wait_carried(e, ht);
 	}
 	carry_end(&e->carried);
 }

@@ -33,6 +33,7 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/vfs.h"
 
+enum { SYS_faccessat2_ = 439 };
 enum { HOT_PATH = 2, HOT_CARRY = 4, HOT_VALUE = 16 };
 
 void place_free(struct place *p)
@@ -112,7 +113,29 @@ int place_kind(int64_t nr)
 	case SYS_clock_gettime:
 		return PLACE_CLOCK;
 	case SYS_write:
-		return PLACE_WRITE;
+	case SYS_rt_sigprocmask:
+	case SYS_poll:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_ctl:
+	case SYS_recvfrom:
+	case SYS_sendto:
+	case SYS_wait4:
+	case SYS_statx:
+	case SYS_faccessat:
+	case SYS_faccessat2_:
+	case SYS_unlink:
+	case SYS_unlinkat:
+	case SYS_mkdir:
+	case SYS_rmdir:
+	case SYS_chdir:
+	case SYS_pipe:
+	case SYS_pipe2:
+	case SYS_getcwd:
+	case SYS_getrandom:
+	case SYS_uname:
+	case SYS_clock_nanosleep:
+		return PLACE_MADE;
 	default:
 		return -1;
 	}
@@ -316,9 +339,8 @@ static void carry_seen(struct task *t, uint64_t ip, int kind)
 	case PLACE_FSTAT:
 	case PLACE_READ:
 	case PLACE_DENTS:
-	case PLACE_WRITE:
-		if (t->mm->carry && (kind != PLACE_WRITE || t->call.ret <= CARRY_IN) &&
-			(kind != PLACE_READ || t->call.ret <= CARRY_ROOM) && place_is_alone(t))
+	case PLACE_MADE:
+		if (t->mm->carry && t->call.ret <= CARRY_ROOM && place_is_alone(t))
 			place_changed_site(t, ip, true, HOT_CARRY);
 	}
 }
@@ -335,14 +357,14 @@ void place_seen(struct task *t, uint64_t ip)
 		place_signal_seen(t, ip);
 	else if (kind == PLACE_CLOCK)
 		clock_seen(t, ip);
-	else if (kind >= PLACE_LOCK && kind < PLACE_WRITE)
+	else if (kind >= PLACE_LOCK && kind < PLACE_MADE)
 		place_later_seen(t, ip, kind);
 	else if ((kind == PLACE_OPEN || t->call.nr == SYS_open) && t->call.ret >= 0)
 		place_opened(t);
-	else if ((kind >= PLACE_FSTAT && kind < PLACE_WRITE) ||
+	else if ((kind >= PLACE_FSTAT && kind < PLACE_MADE) ||
 		 (kind == PLACE_AT_ARG && !t->call.path[0] && t->call.args[3] == AT_EMPTY_PATH))
 		place_fd_seen(t, ip, kind);
-	else if (kind > PLACE_VALUE && kind < PLACE_WRITE)
+	else if (kind > PLACE_VALUE && kind < PLACE_MADE)
 		path_seen(t, ip, kind);
 	else if (kind == PLACE_VALUE && mm->refs == 1)
 		value_seen(t, ip);

@@ -288,7 +288,7 @@ static bool change_one(struct place *p, unsigned i, uint64_t base, uint8_t page[
 	memcpy(p->sites[i].was, page + behind + from, len);
 	memcpy(page + behind + from, jump, len);
 	*ret = (struct place_site){ .ret = base + behind, .nr = nr, .kind = (uint32_t)kind };
-	if (kind == PLACE_AT_ARG || (kind >= PLACE_FSTAT && kind < PLACE_WRITE))
+	if (kind == PLACE_AT_ARG || (kind >= PLACE_FSTAT && kind < PLACE_MADE))
 		p->asks |= 1u << kind;
 	return true;
 }

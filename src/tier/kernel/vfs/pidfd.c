@@ -26,6 +26,7 @@
 struct pidfd {
 	int32_t pid;
 	int64_t born;
+	struct pid_nums *nums; /* reference: where it has, or had, which number */
 	bool reaped;
 	int32_t status;       /* wait(2)'s, once it is reaped */
 	struct pidfd *next;   /* of the process */
@@ -136,8 +137,8 @@ static long get_info(struct file *f, struct task *t, gva_t uinfo, size_t size)
 
 	if (gva_null(uinfo))
 		return -EINVAL;
-	if (p && !proc_nr(t, p)) /* it is nobody where the caller is */
-		return -ESRCH;
+	if (!pid_shown(pid_ns_of(t), d->pid, d->nums))
+		return -ESRCH; /* nobody where the caller is */
 	if (guest_read_u64(t, uinfo, &asked.mask) < 0)
 		return -EFAULT;
 	if ((asked.mask & INFO_EXIT) && d->reaped) {
@@ -169,8 +170,11 @@ static long pidfd_ioctl(struct file *f, struct task *t, unsigned cmd, uint64_t a
 
 static void pidfd_release(struct file *f)
 {
-	take_off(f->priv);
-	free(f->priv);
+	struct pidfd *d = f->priv;
+
+	take_off(d);
+	pid_nums_unref(d->nums);
+	free(d);
 }
 
 static int pidfd_show(struct file *f, char *buf, size_t cap)
@@ -201,6 +205,7 @@ static void pidfd_walk(struct file *f, struct walk *w)
 	walk_past(w, "born", &d->born);
 	walk_bool(w, "reaped", &d->reaped);
 	walk_i32(w, "status", &d->status);
+	pid_nums_walk(&d->nums, w);
 	if (w->mode == WALK_LOAD && !d->place && proc_of(f))
 		hang_on(d, proc_of(f));
 }
@@ -229,6 +234,7 @@ int pidfd_install(struct task *t, struct proc *p, unsigned flags)
 	}
 	d->pid = p->pid;
 	d->born = p->start_ns;
+	d->nums = pid_nums_ref(p->tasks->nums);
 	hang_on(d, p);
 	fd = fd_install(t, f, true, 0);
 	if (fd < 0)
