@@ -41,7 +41,15 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NR_MAX = 470, SHIM_FIRST = 0x1000, PAGES = 4, BYTES = PAGES * 4096, FDS = 28, LIFE_S = 5 };
+enum {
+	NR_MAX = 470,
+	SHIM_FIRST = 0x1000,
+	PAGES = 4,
+	BYTES = PAGES * 4096,
+	FDS = 28,
+	LIFE_S = 5,
+	WIDTH_MAX = 64
+};
 
 /*
  * Shapes: f descriptor, p path, b buffer, s size, i small number, l long, F flags, P pid, S signal,
@@ -224,13 +232,69 @@ static const struct {
 	{ SYS_close_range, "ffi" },
 	{ SYS_openat2, "fpbs" },
 	{ SYS_pidfd_getfd, "ffi" },
+	{ SYS_unshare, "N" },
+	{ SYS_setns, "fN" },
+	{ SYS_setns, "f0" },
+	{ SYS_pivot_root, "pp" },
+	{ SYS_sethostname, "bs" },
+	{ SYS_capget, "bb" },
+	{ SYS_capset, "bb" },
+	{ SYS_seccomp, "iFb" },
+	{ SYS_name_to_handle_at, "fpbbF" },
+	{ SYS_open_by_handle_at, "fbF" },
+	{ SYS_fanotify_init, "FF" },
+	{ SYS_fanotify_mark, "fFlfp" },
+	{ SYS_mbind, "bsibiF" },
+	{ SYS_set_mempolicy, "ibi" },
+	{ SYS_get_mempolicy, "bbibF" },
+	{ SYS_move_pages, "PibbbF" },
+	{ SYS_migrate_pages, "Pibb" },
+	{ SYS_mq_notify, "fb" },
+	{ SYS_mlock, "bs" },
+	{ SYS_mlock2, "bsi" },
+	{ SYS_sched_setscheduler, "Pib" },
+	{ SYS_sched_setattr, "Pbi" },
+	{ SYS_sched_getattr, "Pbii" },
+	{ SYS_rt_tgsigqueueinfo, "PPSb" },
+	{ SYS_personality, "F" },
+	{ SYS_shmdt, "b" },
+	{ SYS_semtimedop, "ibit" },
+	{ SYS_pwritev2, "fvilli" },
+	{ SYS_fchownat, "fpiiF" },
+	{ SYS_mknodat, "fpil" },
+	{ SYS_open_tree, "fpF" },
+	{ SYS_move_mount, "fpfpF" },
+	{ SYS_fsopen, "pi" },
+	{ SYS_fsconfig, "fippi" },
+	{ SYS_fsmount, "fiF" },
+	{ SYS_fspick, "fpF" },
+	{ SYS_process_madvise, "fviii" },
+	{ SYS_epoll_pwait2, "fbitbs" },
+	{ SYS_mount_setattr, "fpFbs" },
+	{ SYS_landlock_create_ruleset, "bsi" },
+	{ SYS_landlock_add_rule, "fibi" },
+	{ 451 /* cachestat */, "fbbi" },
+	{ 452 /* fchmodat2 */, "fpiF" },
+	{ 457 /* statmount */, "bbsi" },
+	{ 458 /* listmount */, "bbsi" },
+	{ 459 /* lsm_get_self_attr */, "ibbi" },
+	{ 460 /* lsm_set_self_attr */, "ibsi" },
+	{ 463 /* setxattrat */, "fpFpbs" },
+	{ 464 /* getxattrat */, "fpFpbs" },
+	{ 465 /* listxattrat */, "fpFbs" },
+	{ 467 /* open_tree_attr */, "fpFbs" },
+	{ 468 /* file_getattr */, "fpbsF" },
+	{ 469 /* file_setattr */, "fpbsF" },
 };
 
 static const char *const paths[] = { "f", "g", "d", "d/f", "d/g", "..", ".", "/", "l", "d/../f",
 	"/proc/self/maps", "/proc/self/fd/3", "/proc/self/status", "/proc/1/stat", "/dev/null",
 	"/dev/full", "/dev/ptmx", "/dev/tty", "/sys/devices", "/etc/passwd", "/proc/self/mem",
 	"/proc/sys/kernel/hostname", "user.x", "", "/dev/shm/x", "/proc/self/exe",
-	"/proc/self/cwd/f", "/tmp" };
+	"/proc/self/cwd/f", "/tmp", "tmpfs", "proc", "size", "/proc/self/ns/mnt",
+	"/proc/self/ns/user", "/proc/self/uid_map", "/proc/self/oom_score_adj",
+	"/proc/self/pagemap", "/proc/thread-self/attr/current", "security.capability",
+	"/proc/keys" };
 enum {
 	PATHS_AT = 2 * 4096,
 	PATH_ROOM = 32,
@@ -305,6 +369,8 @@ static long argument(struct state *s, char kind)
 		return rnd(s) % 4 ? (long)(rnd(s) % 40) : getpid();
 	case 'S':
 		return (long)(rnd(s) % 65);
+	case 'N': /* CLONE_NEW..., and what threads share */
+		return 1L << "\x07\x09\x0a\x11\x12\x19\x1a\x1b\x1c\x1d\x1e"[rnd(s) % 11];
 	case 'v':
 		return (long)s->mem + VECS_AT + (long)(rnd(s) % 4 * 16);
 	case 'm':
@@ -644,15 +710,15 @@ static void end_all(void)
 /* false: the innocent one is gone, or there is no process to be had. */
 static bool run_round(long width, long calls, uint64_t seed, pid_t good)
 {
+	pid_t made[WIDTH_MAX] = { 0 };
 	long left = 0;
 	time_t end = time(NULL) + 2 * LIFE_S;
 
 	for (long i = 0; i < width; i++) {
-		pid_t p = fork();
-
-		if (p == 0)
+		made[i] = fork();
+		if (made[i] == 0)
 			child(seed + (uint64_t)i, calls);
-		left += p > 0;
+		left += made[i] > 0;
 	}
 	while (left) {
 		int st = 0;
@@ -664,7 +730,9 @@ static bool run_round(long width, long calls, uint64_t seed, pid_t good)
 			kill(p, SIGKILL);
 			continue;
 		}
-		left -= p > 0;
+		/* A thread that has asked for it is waited for as well. */
+		for (long i = 0; p > 0 && i < width; i++)
+			left -= made[i] == p;
 		if (p == 0)
 			usleep(10000);
 		if (time(NULL) > end) /* one has stopped another */
@@ -672,7 +740,7 @@ static bool run_round(long width, long calls, uint64_t seed, pid_t good)
 	}
 	end_all();
 	clean_up();
-	return width > 0;
+	return true;
 }
 
 static long number(const char *text)
@@ -696,6 +764,8 @@ int main(int argc, char **argv)
 	seed = number(argv[4]);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	umask(0);
+	if (width < 1 || width > WIDTH_MAX)
+		return 2;
 	if ((mkdir("/tmp/fuzz", 0777) < 0 && errno != EEXIST) || chdir("/tmp/fuzz") < 0)
 		return 1;
 	good = fork();

@@ -36,11 +36,11 @@ struct ipc_state *ipc_state(struct kernel *k)
 	return s;
 }
 
+static void (*const free_of[IPC_KINDS])(
+	struct kernel *k, struct ipc_obj *o) = { shm_free, sem_free, msg_free };
+
 void ipc_done(struct kernel *k)
 {
-	static void (*const free_one[IPC_KINDS])(
-		struct kernel * k, struct ipc_obj * o) = { shm_free, sem_free, msg_free };
-
 	if (!k->ipc)
 		return;
 	for (int kind = 0; kind < IPC_KINDS; kind++) {
@@ -48,7 +48,7 @@ void ipc_done(struct kernel *k)
 
 		for (uint32_t i = 0; i < t->cap; i++) {
 			if (t->slots[i])
-				free_one[kind](k, t->slots[i]);
+				free_of[kind](k, t->slots[i]);
 		}
 		free(t->slots);
 	}
@@ -139,8 +139,9 @@ static int place(struct ipc_table *tab, struct ipc_obj *o)
 	return 0;
 }
 
-static long make_new(struct task *t, struct ipc_table *tab, const struct ipc_get *g)
+static long make_new(struct task *t, int kind, const struct ipc_get *g)
 {
+	struct ipc_table *tab = &t->k->ipc->table[kind];
 	struct ipc_obj *o;
 	int err = -ENOSPC;
 
@@ -156,7 +157,7 @@ static long make_new(struct task *t, struct ipc_table *tab, const struct ipc_get
 	o->perm.gid = o->perm.cgid = t->cred->egid;
 	err = place(tab, o);
 	if (err < 0) {
-		free(o);
+		free_of[kind](t->k, o);
 		return err;
 	}
 	return o->id;
@@ -174,7 +175,7 @@ long ipc_get(struct task *t, int kind, const struct ipc_get *g)
 	tab = &s->table[kind];
 	o = by_key(t, tab, g->key);
 	if (!o)
-		return g->key == IPC_PRIVATE || (g->flags & IPC_CREAT) ? make_new(t, tab, g)
+		return g->key == IPC_PRIVATE || (g->flags & IPC_CREAT) ? make_new(t, kind, g)
 								       : -ENOENT;
 	if ((g->flags & IPC_CREAT) && (g->flags & IPC_EXCL))
 		return -EEXIST;
