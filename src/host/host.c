@@ -358,6 +358,7 @@ static int errand_main(void *arg)
 {
 	struct errand *e = arg;
 
+	host_gate_errand(true);
 	e->result = e->work(e->arg);
 	return 0;
 }
@@ -376,6 +377,7 @@ int host_errand(int (*work)(void *arg), void *arg)
 	while (waitpid(pid, NULL, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
+	host_gate_errand(false);
 	return e.result;
 }
 
