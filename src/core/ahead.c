@@ -31,7 +31,7 @@ static int write_down(struct ahead *a, struct err *e)
 {
 	struct plan *p = &a->plan;
 	struct slot_record record = { .id = p->id, .tier = wall_name(p->wall), .argv = no_command };
-	int r = slot_take(a->state_fd, p->id, true, &a->slot, e);
+	int r = slot_take(a->state_fd, p->id, &a->slot, e);
 
 	if (r < 0)
 		return r;

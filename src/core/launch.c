@@ -378,7 +378,7 @@ static int write_down(struct launch *l, struct err *e)
 	int r;
 
 	trail_begin(&l->trail, STEP_RECORD);
-	r = slot_take(l->state_fd, p->id, l->often, &l->slot, e);
+	r = slot_take(l->state_fd, p->id, &l->slot, e);
 	if (r < 0)
 		return r;
 	launch_ids(p, l->slot.number);

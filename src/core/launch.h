@@ -39,7 +39,6 @@ struct launch {
 	char created[CLOCK_TEXT];
 	char term[64];
 	bool end_written, kept;
-	bool often; /* of a daemon: many such come and go */
 };
 
 /* NULL with @e: no memory. */

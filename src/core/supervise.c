@@ -182,7 +182,6 @@ static int serve_request(const struct supervise *in, struct ahead *ahead, struct
 		return STATUS_WARD;
 	}
 	l->ahead = ahead;
-	l->often = true;
 	r = supervise(l, s, &order->q, e);
 	serve_close(s, &l->end, &l->seen);
 	launch_destroy(l);

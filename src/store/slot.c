@@ -3,8 +3,9 @@
  * store/slot.c - the reservation and the record of a live sandbox.
  *
  * Owns:  the files in slots/.
- * Rules: on the run path: take is three calls, write one, free two; no heap, no fsync. A slot loses
- *        its name only through whoever holds its lock, so a locked file that still has it is ours.
+ * Rules: on the run path: take is five calls and a few that look for a spare, write one, free
+ *        three; no heap, no fsync. A slot loses its name only through whoever holds its lock, so a
+ *        locked file that still has it is ours.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -52,14 +53,19 @@ static int lock_new(int fd)
 	return st.st_nlink ? 0 : -EAGAIN;
 }
 
-/* Locked, and still the spare that it was when it was opened? */
-static bool lock_spare(int fd, int state_fd, const char *name)
+/* Locked, and still the spare that it was when it was opened? 1, 0, or why nobody can say. */
+static int lock_spare(int fd, int state_fd, const char *name)
 {
 	struct stat mine, now;
+	int r = host_lock(fd);
 
-	return host_lock(fd) == 0 && host_fstat(fd, &mine) == 0 &&
-	       host_fstatat(state_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       mine.st_ino == now.st_ino && mine.st_dev == now.st_dev;
+	if (r == 0)
+		r = host_fstat(fd, &mine);
+	if (r == 0)
+		r = host_fstatat(state_fd, name, &now, AT_SYMLINK_NOFOLLOW);
+	if (r == -EAGAIN || r == -EACCES || r == -ENOENT)
+		return 0; /* another has it, or has taken it */
+	return r < 0 ? r : mine.st_ino == now.st_ino && mine.st_dev == now.st_dev;
 }
 
 /* A spare becomes the slot, locked before it has that name. A descriptor; -EAGAIN: the number is
@@ -71,32 +77,36 @@ static int take_spare(int state_fd, const char *path, unsigned number)
 		own_fd int fd = -1;
 		int r = spare_name(name, sizeof(name), SPARE_SLOT, number + i);
 
-		if (r == 0)
-			fd = host_openat(state_fd, name, O_RDWR | O_APPEND | O_NOFOLLOW, 0);
-		if (fd < 0 || !lock_spare(fd, state_fd, name))
+		if (r < 0)
+			return r;
+		fd = host_openat(state_fd, name, O_RDWR | O_APPEND | O_NOFOLLOW, 0);
+		if (fd == -ENOENT)
 			continue;
-		r = host_rename_new(state_fd, name, state_fd, path);
-		if (r == -EEXIST)
-			return -EAGAIN;
-		return r < 0 ? -ENOENT : take_fd(&fd);
+		r = fd < 0 ? fd : lock_spare(fd, state_fd, name);
+		if (r > 0)
+			r = host_rename_new(state_fd, name, state_fd, path);
+		else if (r == 0)
+			continue;
+		if (r != -ENOENT)
+			return r == 0 ? take_fd(&fd) : r == -EEXIST ? -EAGAIN : r;
 	}
 	return -ENOENT;
 }
 
-static int try_number(int state_fd, unsigned number, bool often, struct slot *ret, struct err *e)
+static int try_number(int state_fd, unsigned number, struct slot *ret, struct err *e)
 {
 	char path[SLOT_PATH];
 	own_fd int fd = -1;
 	int r;
 
 	slot_path(path, number);
-	r = often ? take_spare(state_fd, path, number) : -ENOENT;
+	r = take_spare(state_fd, path, number);
 	if (r == -EAGAIN)
 		return r;
+	if (r < 0 && r != -ENOENT)
+		return err_set(e, -r, "making '%s' of a spare in the state directory", path);
 	if (r >= 0) {
-		*ret = (struct slot){
-			.fd = r, .number = number, .state_fd = state_fd, .often = true
-		};
+		*ret = (struct slot){ .fd = r, .number = number, .state_fd = state_fd };
 		return 0;
 	}
 	fd = host_openat(state_fd, path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW, 0600);
@@ -111,13 +121,11 @@ static int try_number(int state_fd, unsigned number, bool often, struct slot *re
 		host_unlinkat(state_fd, path, 0);
 		return err_set(e, -r, "locking '%s' in the state directory", path);
 	}
-	*ret = (struct slot){
-		.fd = take_fd(&fd), .number = number, .state_fd = state_fd, .often = often
-	};
+	*ret = (struct slot){ .fd = take_fd(&fd), .number = number, .state_fd = state_fd };
 	return 0;
 }
 
-int slot_take(int state_fd, const char *id, bool often, struct slot *ret, struct err *e)
+int slot_take(int state_fd, const char *id, struct slot *ret, struct err *e)
 {
 	/* Neighbours in time have neighbouring pids: no two of a burst start at the same number. */
 	unsigned first = (unsigned)getpid() % SLOTS_MAX;
@@ -126,14 +134,14 @@ int slot_take(int state_fd, const char *id, bool often, struct slot *ret, struct
 	if (!id_is_valid(id))
 		return err_say(e, EINVAL, "'%s' is not a sandbox id", id);
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
-		int r = try_number(state_fd, (first + i) % SLOTS_MAX, often, ret, e);
+		int r = try_number(state_fd, (first + i) % SLOTS_MAX, ret, e);
 
 		if (r == -ENOENT && !filled) {
 			/* A state directory that was made by hand, or not to its end. */
 			filled = true;
 			r = state_fill(state_fd, e);
 			if (r == 0)
-				r = try_number(state_fd, (first + i) % SLOTS_MAX, often, ret, e);
+				r = try_number(state_fd, (first + i) % SLOTS_MAX, ret, e);
 		}
 		if (r != -EAGAIN)
 			return r;
@@ -221,7 +229,7 @@ void slot_free(struct slot *s)
 	slot_path(path, s->number);
 	/* In this order: the name goes while the lock is held. A file that stays is swept later.
 	 * Not cut to nothing: ext4 would write such a file out when it is closed the next time. */
-	if (!s->often || !s->written || host_ftruncate(s->fd, sizeof(FIRST_LINE) - 1) < 0 ||
+	if (!s->written || host_ftruncate(s->fd, sizeof(FIRST_LINE) - 1) < 0 ||
 		spare_give(s->state_fd, path, SPARE_SLOT, s->number) < 0)
 		host_unlinkat(s->state_fd, path, 0);
 	host_close(s->fd);

@@ -23,7 +23,7 @@ struct slot {
 	unsigned number;
 	int state_fd;        /* borrowed */
 	unsigned undo_count; /* lines written so far */
-	bool often, written;
+	bool written;
 };
 
 struct slot_record {
@@ -33,9 +33,9 @@ struct slot_record {
 	unsigned undo_count;
 };
 
-/* Takes a free slot. -EUSERS when all SLOTS_MAX are taken. @often: many come and go, so its file is
- * one that was a slot before, and becomes one again (store/spare.h). */
-int slot_take(int state_fd, const char *id, bool often, struct slot *ret, struct err *e);
+/* Takes a free slot. -EUSERS when all SLOTS_MAX are taken. Its file is one that was a slot before,
+ * where there is one, and becomes one again (store/spare.h). */
+int slot_take(int state_fd, const char *id, struct slot *ret, struct err *e);
 /* Writes what is about to exist, in one write; call it before anything of it is made. */
 int slot_write(struct slot *s, const struct slot_record *rec, struct err *e);
 /* One more thing that is about to exist. */

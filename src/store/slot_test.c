@@ -56,7 +56,7 @@ static int be_a_ward(const struct testdir *t, const char *id, bool keep, struct 
 	if (str_fmt(tree, sizeof(tree), "%s/boxes/%s", t->path, id) < 0 ||
 		str_fmt(rel, sizeof(rel), "boxes/%s", id) < 0)
 		return 1;
-	if (slot_take(t->fd, id, false, s, &e) < 0 || slot_write(s, &rec, &e) < 0) {
+	if (slot_take(t->fd, id, s, &e) < 0 || slot_write(s, &rec, &e) < 0) {
 		print_message("%s\n", e.msg);
 		return 2;
 	}
@@ -76,7 +76,7 @@ static pid_t start_ward(const struct testdir *t, const char *id, enum how how)
 	pid = fork();
 	if (pid == 0) {
 		struct slot s;
-		int r = how == EMPTY ? slot_take(t->fd, id, false, &s, NULL)
+		int r = how == EMPTY ? slot_take(t->fd, id, &s, NULL)
 				     : be_a_ward(t, id, how == KEEP, &s);
 
 		if (write(ready[1], r == 0 ? "y" : "n", 1) != 1)
@@ -132,7 +132,7 @@ static void take_write_free(void **state)
 	slot_free(&s);
 	slot_free(&none);
 	assert_false(exists(t->fd, path));
-	assert_int_equal(slot_take(t->fd, "../../etc", false, &s, &e), -EINVAL);
+	assert_int_equal(slot_take(t->fd, "../../etc", &s, &e), -EINVAL);
 }
 
 static ino_t number_of(int fd)
@@ -156,26 +156,27 @@ static void used_again(void **state)
 	ino_t file;
 	pid_t pid;
 
-	/* Where no daemon has been there is no place for spares. */
-	assert_int_equal(slot_take(t->fd, rec.id, true, &s, NULL), 0);
+	/* A state directory of an older ward may have no place for spares. */
+	assert_int_equal(unlinkat(t->fd, "run", AT_REMOVEDIR), 0);
+	assert_int_equal(slot_take(t->fd, rec.id, &s, NULL), 0);
 	assert_int_equal(slot_write(&s, &rec, NULL), 0);
 	slot_free(&s);
 	assert_int_equal(count_in(t->fd, "slots"), 0);
 	assert_int_equal(mkdirat(t->fd, "run", 0700), 0);
 	/* One that never said anything is none. */
-	assert_int_equal(slot_take(t->fd, rec.id, true, &s, NULL), 0);
+	assert_int_equal(slot_take(t->fd, rec.id, &s, NULL), 0);
 	slot_free(&s);
 	assert_int_equal(count_in(t->fd, "run"), 0);
-	assert_int_equal(slot_take(t->fd, rec.id, true, &s, NULL), 0);
+	assert_int_equal(slot_take(t->fd, rec.id, &s, NULL), 0);
 	assert_int_equal(slot_write(&s, &rec, NULL), 0);
 	file = number_of(s.fd);
 	slot_free(&s);
 	assert_int_equal(count_in(t->fd, "slots"), 0);
 	assert_int_equal(count_in(t->fd, "run"), 1);
 
-	assert_int_equal(slot_take(t->fd, rec.id, true, &s, NULL), 0);
+	assert_int_equal(slot_take(t->fd, rec.id, &s, NULL), 0);
 	assert_int_equal(number_of(s.fd), file);
-	assert_int_equal(slot_take(t->fd, rec.id, true, &other, NULL), 0);
+	assert_int_equal(slot_take(t->fd, rec.id, &other, NULL), 0);
 	assert_int_not_equal(number_of(other.fd), file);
 	assert_int_equal(record_load(&got, s.fd), 0);
 	assert_false(undo_is_kept(&got));
@@ -195,7 +196,7 @@ static void used_again(void **state)
 	/* One that dies before it has written leaves nothing to undo. */
 	pid = fork();
 	if (pid == 0) {
-		status = slot_take(t->fd, rec.id, true, &s, NULL);
+		status = slot_take(t->fd, rec.id, &s, NULL);
 		_exit(status == 0 && number_of(s.fd) == file ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
@@ -217,9 +218,9 @@ static void fills_up(void **state)
 		if (i != hole)
 			close(openat(t->fd, path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
 	}
-	assert_int_equal(slot_take(t->fd, "abcdefghijkl", false, &s, &e), 0);
+	assert_int_equal(slot_take(t->fd, "abcdefghijkl", &s, &e), 0);
 	assert_int_equal(s.number, hole);
-	assert_int_equal(slot_take(t->fd, "abcdefghijkl", false, &more, &e), -EUSERS);
+	assert_int_equal(slot_take(t->fd, "abcdefghijkl", &more, &e), -EUSERS);
 	slot_free(&s);
 	assert_int_equal(sweep(t, 0).swept, SLOTS_MAX - 1);
 	assert_int_equal(count_in(t->fd, "slots"), 0);
@@ -235,7 +236,7 @@ static void made_by_hand(void **state)
 	assert_int_equal(unlinkat(t->fd, "slots", AT_REMOVEDIR), 0);
 	assert_int_equal(unlinkat(t->fd, "trash", AT_REMOVEDIR), 0);
 	assert_int_equal(sweep(t, 0).checked, 0);
-	assert_int_equal(slot_take(t->fd, "abcdefghijkl", false, &s, &e), 0);
+	assert_int_equal(slot_take(t->fd, "abcdefghijkl", &s, &e), 0);
 	assert_true(exists(t->fd, "trash"));
 	slot_free(&s);
 }

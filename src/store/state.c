@@ -19,7 +19,8 @@
 #include "store/state.h"
 
 /* slots comes last: see state.h. */
-static const char *const folders[] = { "audit", "trash", "boxes", "layers", "templates", "slots" };
+static const char *const folders[] = { "audit", "trash", "boxes", "layers", "templates", "run",
+	"slots" };
 
 int state_fill(int state_fd, struct err *e)
 {
