@@ -108,6 +108,51 @@ def test_open_files_of_host_directories(place):
         assert (guest.process.stdout.read(), guest.process.wait(60)) == ("a", 0)
 
 
+DOMAIN = """
+import ctypes, os, struct
+libc = ctypes.CDLL(None, use_errno=True)
+READ, LIST = 4, 8
+def allow(name, what):
+    fd = os.open(name, os.O_PATH)
+    assert libc.syscall(445, rules, 1, struct.pack("<Qi", what, fd), 0) == 0, ctypes.get_errno()
+    os.close(fd)
+def tell():
+    for name in ("a", "b", "sub/in", "sub", "gone", "new", "/etc/passwd", "/usr/lib/os-release"):
+        try:
+            os.close(os.open(os.path.join("/m", name), os.O_RDONLY))
+            print(name, end=" ")
+        except PermissionError:
+            print("no", end=" ")
+        except FileNotFoundError:
+            print("none", end=" ")
+    print(flush=True)
+rules = libc.syscall(444, struct.pack("<QQQ", READ | LIST, 0, 0), 24, 0)
+for name, what in ("/m/a", READ), ("/m/sub", READ | LIST), ("/m/gone", READ), ("/m/new", READ), ("/etc", READ):
+    allow(name, what)
+os.unlink("/m/gone")
+assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.syscall(446, rules, 0) == 0
+tell()
+os.read(0, 1)
+tell()
+"""
+
+
+def test_a_domain_with_rules_about_host_directories(place):
+    """Their files are found again by name; the rule about one that was removed is left behind."""
+    (place / "given" / "sub").mkdir(parents=True)
+    for name in ("a", "b", "gone", "new", "sub/in"):
+        (place / "given" / name).write_text(name)
+    for path in (place / "given", place / "given" / "sub"):
+        os.chmod(path, 0o777)
+    with walked(place, "--mount", f"{place}/given:/m:rw", "--", "/usr/bin/python3", "-c", DOMAIN) as guest:
+        guest.says("a no sub/in sub none new /etc/passwd no ")
+        answer = guest.walk()
+        assert answer.startswith("same "), answer
+        guest.go_on()
+        guest.says("a no sub/in sub none new /etc/passwd no ")
+        assert guest.process.wait(60) == 0
+
+
 IN_PLACE = """
 import mmap, os
 shared, path = mmap.mmap(-1, 4096), "/usr/lib/os-release"

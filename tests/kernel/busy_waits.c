@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -469,6 +470,112 @@ static void in_another(void)
 		getpriority(PRIO_PROCESS, 0) == 5);
 }
 
+/* Landlock: rights that were given up, and a child that has given up more. */
+enum { MAY_WRITE = 2, MAY_READ = 4, MAY_LIST = 8, MAY_CUT = 1 << 14, MAY_CONNECT = 2 };
+
+static void allow(int set, const char *path, uint64_t what)
+{
+	struct {
+		uint64_t allowed;
+		int32_t fd;
+	} __attribute__((packed)) r = { what, open(path, O_PATH | O_CLOEXEC) };
+
+	must(r.fd >= 0 && syscall(SYS_landlock_add_rule, set, 1, &r, 0) == 0);
+	close(r.fd);
+}
+
+static int obey(uint64_t files, uint64_t ports, uint64_t scopes, bool rules)
+{
+	uint64_t handles[3] = { files, ports, scopes }, port[2] = { MAY_CONNECT, PORT };
+	int set = (int)syscall(SYS_landlock_create_ruleset, handles, sizeof(handles), 0);
+
+	must(set >= 0);
+	if (rules) {
+		allow(set, "/tmp/domain", MAY_WRITE | MAY_READ | MAY_LIST);
+		allow(set, "/busy", MAY_READ); /* the template's, never changed */
+		allow(set, "/proc", MAY_LIST);
+		allow(set, "/proc/self/status", MAY_READ);
+		allow(set, "/dev/null", MAY_WRITE);
+		must(syscall(SYS_landlock_add_rule, set, 2, port, 0) == 0);
+	}
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	must(syscall(SYS_landlock_restrict_self, set, 0) == 0);
+	return set; /* it stays open */
+}
+
+static bool opens(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC);
+
+	must(fd >= 0 || errno == EACCES);
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+static bool connects(uint16_t port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), r, error;
+
+	must(fd >= 0);
+	r = connect(fd, (struct sockaddr *)&in, sizeof(in));
+	error = errno;
+	close(fd);
+	return r == 0 || error != EACCES;
+}
+
+static void is_kept(bool writes, pid_t child)
+{
+	must(opens("/tmp/domain/f", O_RDONLY) && opens("/tmp/domain", O_RDONLY | O_DIRECTORY));
+	must(opens("/tmp/domain/f", O_WRONLY) == writes &&
+		!opens("/tmp/domain/f", O_RDWR | O_TRUNC));
+	must(opens("/busy", O_RDONLY) && !opens("/tmp/file", O_RDONLY));
+	must(opens("/proc", O_RDONLY | O_DIRECTORY) && !opens("/proc/self/stat", O_RDONLY));
+	must(opens("/dev/null", O_WRONLY) == writes && !opens("/dev/zero", O_RDONLY));
+	must(connects(PORT) && !connects(PORT + 9));
+	if (child) /* inside; its parent is not */
+		must(kill(child, 0) == 0 && kill(getppid(), 0) < 0);
+}
+
+static void in_domain(void)
+{
+	int fd, status, set, more[2];
+	pid_t child;
+
+	must(mkdir("/tmp/domain", 0700) == 0 && pipe(more) == 0);
+	fd = open("/tmp/domain/f", O_RDWR | O_CREAT, 0600);
+	put(fd, "kept");
+	close(fd);
+	set = obey(MAY_WRITE | MAY_READ | MAY_LIST | MAY_CUT, 3, 3, true);
+	must(opens("/proc/self/status", O_RDONLY));
+	fd = open("/tmp/domain/f", O_RDWR);
+	child = fork();
+	must(child >= 0);
+	if (child == 0) {
+		obey(MAY_WRITE, 0, 0, false);
+		put(more[1], "in");
+		must(reads(pipes[row][0], "go"));
+		is_kept(false, 0);
+		_exit(0);
+	}
+	must(reads(more[0], "in"));
+	about();
+	must(waitpid(child, &status, 0) == child && status == 0);
+	child = fork();
+	must(child >= 0);
+	if (child == 0)
+		for (;;)
+			pause();
+	is_kept(true, child);
+	must(kill(child, SIGKILL) == 0 && waitpid(child, &status, 0) == child);
+	must(ftruncate(fd, 0) < 0 && errno == EACCES && write(fd, "K", 1) == 1);
+	must(syscall(SYS_landlock_restrict_self, set, 0) == 0); /* the ruleset still is one */
+	must(opens("/tmp/domain/f", O_RDONLY) && !opens("/tmp/file", O_RDONLY));
+}
+
 static const struct {
 	const char *name;
 	void (*in)(void);
@@ -502,6 +609,7 @@ static const struct {
 	{ "stop", in_stop, end_stop, 'T' },
 	{ "threads", in_threads, end_threads, 0 },
 	{ "another", in_another, end_pipe, 0 },
+	{ "domain", in_domain, end_pipe, 0 },
 };
 _Static_assert(COUNT(waits) <= COUNT(waiting), "a place for each");
 

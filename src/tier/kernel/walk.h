@@ -43,6 +43,7 @@ enum walk_kind {
 	WALK_BACKING,
 	WALK_KEY,
 	WALK_NS,
+	WALK_LANDLOCK,
 	WALK_KINDS
 };
 

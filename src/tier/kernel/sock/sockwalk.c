@@ -17,6 +17,7 @@
 #include "tier/kernel/io/iolimits.h"
 #include "tier/kernel/kernel.h"
 #include "tier/kernel/vfs/file.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/walk.h"
 
 enum { NOT_HASHED, BY_NAME, BY_PORT, ESTABLISHED };
@@ -37,10 +38,12 @@ static void saddr_walk(struct walk *w, const char *name, struct saddr *a)
 
 static void fields_walk(struct sock *s, struct walk *w)
 {
+	struct landlock *domain = s->landlock;
 	bool channel = s->host || s->channel;
 
 	walk_bool(w, "channel", &channel);
 	ns_ref_walk(w, "net", NS_NET, &s->net);
+	walk_ref(w, "landlock", WALK_LANDLOCK, (void **)&domain);
 	walk_count(w, "conn", &s->conn, SOCK_CONNECTED);
 	walk_bool(w, "closed", &s->closed);
 	walk_bool(w, "fin_seen", &s->fin_seen);
@@ -74,6 +77,7 @@ static void fields_walk(struct sock *s, struct walk *w)
 	if (w->mode == WALK_SAVE)
 		return;
 	s->channel = channel;
+	s->landlock = landlock_ref(domain);
 	if (s->err < 0 || s->rcvtimeo < 0 || s->sndtimeo < 0)
 		walk_fail(w, -EBADMSG);
 }

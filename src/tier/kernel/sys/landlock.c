@@ -19,6 +19,8 @@
 #include "tier/kernel/vfs/file.h"
 #include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/vfs.h"
+#include "tier/kernel/walk.h"
+#include "tier/kernel/walk/domains.h"
 
 /* What linux/landlock.h calls them. */
 enum { CREATE_VERSION = 1, RULE_PATH = 1, RULE_PORT = 2, PAGE = 4096 };
@@ -34,17 +36,51 @@ static void ruleset_release(struct file *f)
 	struct ruleset *s = f->priv;
 
 	for (uint32_t i = 0; i < s->what.count; i++)
-		inode_unref(s->rules[i].inode);
+		landlock_rule_drop(&s->rules[i]);
 	f->k->landlock_rules -= s->what.count;
 	free(s->rules);
 	free(s);
 }
 
-static const struct file_ops ruleset_ops = {
+uint32_t ruleset_rules(const struct file *f, const struct landlock_rule **ret)
+{
+	const struct ruleset *s = f->ops == &ruleset_ops ? f->priv : NULL;
+
+	*ret = s ? s->rules : NULL;
+	return s ? s->what.count : 0;
+}
+
+static void ruleset_walk(struct file *f, struct walk *w)
+{
+	struct ruleset *s = f->priv;
+
+	if (w->mode == WALK_SAVE) {
+		rules_walk(f->k, &s->what, &s->rules, w);
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s) {
+		walk_fail(w, -ENOMEM);
+		return;
+	}
+	f->priv = s;
+	rules_walk(f->k, &s->what, &s->rules, w);
+	if (s->what.count > LANDLOCK_RULES_MAX - f->k->landlock_rules) {
+		s->what.count = 0;
+		walk_fail(w, -EBADMSG);
+	}
+	s->cap = s->what.count;
+	for (uint32_t i = 0; i < s->what.count; i++)
+		landlock_rule_hold(&s->rules[i]);
+	f->k->landlock_rules += s->what.count;
+}
+
+const struct file_ops ruleset_ops = {
 	.name = "[landlock-ruleset]",
 	.flags = FILE_STREAM | FILE_NO_SPLICE,
 	.lseek = io_no_seek,
 	.release = ruleset_release,
+	.walk = ruleset_walk,
 };
 
 /* As much as the caller's headers know of it; what is behind must be zero. */
@@ -104,8 +140,9 @@ static long ruleset_get(struct task *t, int fd, struct ruleset **ret)
 
 /* Rules about the same thing are one. */
 static long rule_add(
-	struct task *t, struct ruleset *s, struct inode *i, uint32_t port, uint32_t allowed)
+	struct task *t, struct ruleset *s, struct dentry *d, uint32_t port, uint32_t allowed)
 {
+	struct inode *i = d ? d->inode : NULL;
 	struct landlock_rule *at = s->rules;
 
 	for (uint32_t n = 0; n < s->what.count; n++, at++) {
@@ -126,9 +163,14 @@ static long rule_add(
 		s->rules = at;
 		s->cap = cap;
 	}
-	if (i)
-		inode_ref(i);
-	s->rules[s->what.count++] = (struct landlock_rule){ i, port, allowed };
+	at = &s->rules[s->what.count++];
+	*at = (struct landlock_rule){
+		.inode = i,
+		.name = d && (d->sb->flags & SB_NO_CACHE) ? d : NULL,
+		.port = port,
+		.allowed = allowed,
+	};
+	landlock_rule_hold(at);
 	t->k->landlock_rules++;
 	return 0;
 }
@@ -156,7 +198,7 @@ static long rule_path(struct task *t, struct ruleset *s, gva_t uattr)
 	i = f->path.dentry->inode;
 	if (!S_ISDIR(i->mode) && (a.allowed & ~(uint64_t)LANDLOCK_OF_FILES))
 		return -EINVAL;
-	return rule_add(t, s, i, 0, (uint32_t)a.allowed);
+	return rule_add(t, s, f->path.dentry, 0, (uint32_t)a.allowed);
 }
 
 static long rule_port(struct task *t, struct ruleset *s, gva_t uattr)

@@ -74,9 +74,6 @@ static void collect(struct kernel *k, struct walk *w)
 	}
 	for (uint32_t i = 0; w->wanted && i < w->wanted->cred_count; i++)
 		walk_number(w, WALK_CRED, w->wanted->creds[i]);
-	for (uint32_t i = 1; i <= walk_count_of(w, WALK_CRED); i++)
-		if (((const struct cred *)walk_get(w, WALK_CRED, i))->landlock)
-			walk_fail(w, -EOPNOTSUPP); /* what its rules name may have no name */
 }
 
 static void make(struct walk *w, size_t which, uint32_t n)

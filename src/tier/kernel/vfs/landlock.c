@@ -24,21 +24,41 @@ struct refused {
 	unsigned by[LANDLOCK_LAYERS];
 };
 
-static int order(const void *a, const void *b)
+int landlock_rule_order(const void *a, const void *b)
 {
 	const struct landlock_rule *x = a, *y = b;
-	uintptr_t sx = x->inode ? (uintptr_t)x->inode->sb : 0;
-	uintptr_t sy = y->inode ? (uintptr_t)y->inode->sb : 0;
+	const struct super *sx, *sy;
 	uint64_t nx = x->inode ? x->inode->ino : x->port, ny = y->inode ? y->inode->ino : y->port;
 
+	if (!x->inode != !y->inode)
+		return x->inode ? 1 : -1; /* ports first */
+	sx = x->inode ? x->inode->sb : NULL;
+	sy = y->inode ? y->inode->sb : NULL;
+	if (sx && sy && sx->dev != sy->dev)
+		return sx->dev < sy->dev ? -1 : 1;
 	if (sx != sy)
-		return sx < sy ? -1 : 1;
+		return (uintptr_t)sx < (uintptr_t)sy ? -1 : 1;
 	return nx < ny ? -1 : nx > ny;
 }
 
 static const struct landlock_rule *find(const struct landlock *d, const struct landlock_rule *like)
 {
-	return bsearch(like, d->rules, d->count, sizeof(d->rules[0]), order);
+	return bsearch(like, d->rules, d->count, sizeof(d->rules[0]), landlock_rule_order);
+}
+
+void landlock_rule_hold(const struct landlock_rule *r)
+{
+	if (r->inode)
+		inode_ref(r->inode);
+	if (r->name)
+		dentry_ref(r->name);
+}
+
+void landlock_rule_drop(const struct landlock_rule *r)
+{
+	/* The inode last: a file system that is over stays for it while its names go. */
+	dentry_unref(r->name);
+	inode_unref(r->inode);
 }
 
 int landlock_add(struct kernel *k, struct landlock *below, const struct landlock_rights *what,
@@ -62,11 +82,10 @@ int landlock_add(struct kernel *k, struct landlock *below, const struct landlock
 		.count = what->count };
 	if (what->count) {
 		memcpy(d->rules, rules, what->count * sizeof(rules[0]));
-		qsort(d->rules, d->count, sizeof(d->rules[0]), order);
+		qsort(d->rules, d->count, sizeof(d->rules[0]), landlock_rule_order);
 	}
 	for (uint32_t i = 0; i < d->count; i++)
-		if (d->rules[i].inode)
-			inode_ref(d->rules[i].inode);
+		landlock_rule_hold(&d->rules[i]);
 	k->landlock_rules += d->count;
 	*ret = d;
 	return 0;
@@ -85,7 +104,7 @@ void landlock_unref(struct landlock *d)
 		struct landlock *below = d->below;
 
 		for (uint32_t i = 0; i < d->count; i++)
-			inode_unref(d->rules[i].inode);
+			landlock_rule_drop(&d->rules[i]);
 		d->k->landlock_rules -= d->count;
 		free(d);
 		d = below;

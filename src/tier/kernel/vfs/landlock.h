@@ -12,6 +12,7 @@
  * with the rules of one ruleset; what a layer handles is refused unless one of its rules for the
  * file, or for a directory above it, allows it. Layers never change once they are in force.
  */
+struct file_ops;
 struct kernel;
 struct task;
 
@@ -43,6 +44,8 @@ enum { LANDLOCK_ABI = 6, LANDLOCK_LAYERS = 16, LANDLOCK_RULES_MAX = 4096 };
 
 struct landlock_rule {
 	struct inode *inode; /* reference; NULL: it is about @port */
+	/* Reference: what it was called, where names are not remembered; else NULL. For walks. */
+	struct dentry *name;
 	uint32_t port, allowed;
 };
 
@@ -59,6 +62,16 @@ struct landlock {
 	uint32_t fs, net, scoped, count;
 	struct landlock_rule rules[]; /* in order, to be searched */
 };
+
+/* Takes the rule's references; gives them back. */
+void landlock_rule_hold(const struct landlock_rule *r);
+void landlock_rule_drop(const struct landlock_rule *r);
+/* For qsort: of two rules about the same thing neither comes first. The same in another kernel that
+ * has the same file systems. */
+int landlock_rule_order(const void *a, const void *b);
+/* The rules of a ruleset's descriptor (borrowed), and how many; 0 for any other file. */
+uint32_t ruleset_rules(const struct file *f, const struct landlock_rule **ret);
+extern const struct file_ops ruleset_ops; /* sys/landlock.c */
 
 /* A layer on top of @below (NULL: none; a reference is taken) with copies of the rules; its one
  * reference. -E2BIG: too many layers, or rules in the sandbox. */

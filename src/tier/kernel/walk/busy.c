@@ -31,6 +31,7 @@
 #include "base/ckd.h"
 #include "tier/kernel/fake.h"
 #include "tier/kernel/task/proc.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/walk/busy.h"
 
 static struct busy *made;
@@ -430,6 +431,84 @@ static void some_namespaces(void)
 	must(fake_call(first, SYS_mount, text("p"), text("/tmp"), text("proc"), 0, 0) == 0);
 }
 
+static void rule_about(struct task *t, long set, const char *path, uint64_t allowed)
+{
+	struct {
+		uint64_t allowed;
+		int32_t fd;
+	} __attribute__((packed))
+	r = { allowed, (int32_t)fake_call(t, SYS_open, text(path), O_PATH) };
+
+	must(r.fd >= 0);
+	put(&r, sizeof(r));
+	must(fake_call(t, SYS_landlock_add_rule, (uint64_t)set, 1, mem.v, 0) == 0);
+	must(fake_call(t, SYS_close, (uint64_t)r.fd) == 0);
+}
+
+static void obeys(struct task *t, uint64_t set)
+{
+	must(fake_call(t, SYS_landlock_restrict_self, set, 0) == 0);
+}
+
+/* Rules about files that are there, and about some that are not any more. */
+static void a_ruleset(void)
+{
+	const uint64_t handles[3] = { LANDLOCK_READ | LANDLOCK_LIST | LANDLOCK_WRITE |
+					      LANDLOCK_TRUNCATE,
+		LANDLOCK_NET_ALL, LANDLOCK_SCOPES };
+	const uint64_t port[2] = { LANDLOCK_CONNECT, 8080 };
+	struct task *stale = fake_fork(me);
+	char path[32];
+
+	put(handles, sizeof(handles));
+	at(CALL(landlock_create_ruleset, mem.v, sizeof(handles), 0), FD_RULESET);
+	put(port, sizeof(port));
+	OK(landlock_add_rule, FD_RULESET, 2, mem.v, 0);
+	snprintf(path, sizeof(path), "/proc/%d", stale->proc->pid);
+	rule_about(me, FD_RULESET, path, LANDLOCK_READ);
+	proc_exit(stale->proc, 0);
+	must(CALL(wait4, (uint64_t)stale->proc->pid, 0, 0, 0) == stale->proc->pid);
+	OK(mkdir, text("/tmp/away"), 0700);
+	OK(mount, text("none"), text("/tmp/away"), text("tmpfs"), 0, 0);
+	rule_about(me, FD_RULESET, "/tmp/away", LANDLOCK_READ);
+	OK(umount2, text("/tmp/away"), 0);
+	rule_about(me, FD_RULESET, "/tmp/dir", LANDLOCK_READ | LANDLOCK_LIST | LANDLOCK_WRITE);
+	rule_about(me, FD_RULESET, "/below", LANDLOCK_READ);
+	rule_about(me, FD_RULESET, "/proc/1/status", LANDLOCK_READ);
+}
+
+static void some_domains(void)
+{
+	const uint64_t writes = LANDLOCK_WRITE;
+	struct sockaddr_un name = { .sun_family = AF_UNIX, .sun_path = "\0same" };
+	uint64_t addr = fake_put(g, &name, sizeof(name)).v;
+	struct task *kept, *same, *deeper, *first = task_find(me->k, made->first_pid);
+	long fd;
+
+	a_ruleset();
+	kept = fake_fork(me);
+	obeys(kept, FD_RULESET);
+	same = fake_fork(kept);
+	deeper = fake_fork(kept);
+	put(&writes, sizeof(writes));
+	fd = fake_call(deeper, SYS_landlock_create_ruleset, mem.v, sizeof(writes), 0);
+	must(fd >= 0);
+	obeys(deeper, (uint64_t)fd);
+	fd = fake_call(same, SYS_socket, AF_UNIX, SOCK_DGRAM, 0);
+	must(fd >= 0 && fake_call(same, SYS_bind, (uint64_t)fd, addr, 7) == 0);
+	fd = fake_call(kept, SYS_open, text("/tmp/dir/uncut"), O_RDWR | O_CREAT, 0600);
+	must(fd >= 0);
+	made->uncut_fd = (int32_t)fd;
+	/* A rule about a file of a file system that only this one has. */
+	put(&writes, sizeof(writes));
+	fd = fake_call(first, SYS_landlock_create_ruleset, mem.v, sizeof(writes), 0);
+	must(fd >= 0);
+	rule_about(first, fd, "/tmp/1/status", LANDLOCK_WRITE);
+	made->kept_pid = kept->proc->pid;
+	made->same_pid = same->proc->pid;
+	made->deeper_pid = deeper->proc->pid;
+}
+
 void busy_make(struct busy *all, struct fake *fake)
 {
 	made = all;
@@ -451,5 +530,6 @@ void busy_make(struct busy *all, struct fake *fake)
 	a_loop_device();
 	some_processes();
 	some_namespaces();
+	some_domains();
 	OK(sethostname, text("walked"), 6);
 }

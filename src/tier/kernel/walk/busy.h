@@ -56,7 +56,8 @@ enum {
 	FD_STALE,
 	FD_HIDDEN,
 	FD_PROC_TOO,
-	FD_MQ_PATH
+	FD_MQ_PATH,
+	FD_RULESET
 };
 
 struct busy {
@@ -66,6 +67,10 @@ struct busy {
 	int32_t apart_pid;   /* in namespaces of its own */
 	int32_t leader_pid;  /* of a session: that thread's */
 	int32_t zombie_pid;  /* ended with 3 */
+	int32_t kept_pid; /* in the domain of FD_RULESET; reads and lists /tmp/dir, reads /below */
+	int32_t same_pid; /* in the same one, with a socket called "same" */
+	int32_t deeper_pid; /* in one on top of it: writes nothing */
+	int32_t uncut_fd;   /* of the first of them: may be written, not cut */
 };
 
 /* @fake has its files (vfs_init) and a place. With "/below" and "/other" in a layer (made when they

@@ -28,6 +28,7 @@
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/fdtable.h"
 #include "tier/kernel/vfs/guestmount.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/lease.h"
 #include "tier/kernel/vfs/limits.h"
 #include "tier/kernel/vfs/lock.h"
@@ -144,6 +145,7 @@ static void file_walk(struct kernel *k, struct file *f, struct walk *w)
 	struct cred *c = f && !lost ? f->cred : NULL;
 	struct path p = f && !lost ? f->path : (struct path){ NULL, NULL };
 	bool counted = f && !lost && f->counted;
+	uint32_t refused = f && !lost ? f->refused : 0;
 	int64_t pos = f ? f->pos : 0;
 
 	walk_count(w, "how", &how, HOW_MADE + (uint32_t)ARRAY_LEN(made) - 1);
@@ -152,6 +154,7 @@ static void file_walk(struct kernel *k, struct file *f, struct walk *w)
 	walk_ref(w, "cred", WALK_CRED, (void **)&c);
 	walk_i64(w, "pos", &pos);
 	walk_bool(w, "counted", &counted);
+	walk_u32(w, "refused", &refused);
 	path_walk(&p, w);
 	if (w->mode == WALK_LOAD && !w->err) {
 		lost = how == HOW_LOST;
@@ -159,7 +162,8 @@ static void file_walk(struct kernel *k, struct file *f, struct walk *w)
 		if (lost != !i ||
 			(how < HOW_MADE && (how == HOW_PATH) != ((flags & O_PATH) != 0)) ||
 			(p.dentry && p.dentry->inode != i) || (!p.dentry && how < HOW_LOST) ||
-			(counted && !p.dentry) || pos < 0)
+			(counted && !p.dentry) || pos < 0 ||
+			(refused & ~(uint32_t)(LANDLOCK_TRUNCATE | LANDLOCK_IOCTL_DEV)))
 			walk_fail(w, -EBADMSG);
 		f = w->err ? NULL : make_file(k, flags, i, w);
 	}
@@ -171,6 +175,7 @@ static void file_walk(struct kernel *k, struct file *f, struct walk *w)
 		}
 		f->path = p;
 		f->pos = pos;
+		f->refused = refused;
 		f->cred = c ? cred_ref(c) : NULL;
 		f->version = (uint64_t)how << 1 | counted;
 		walk_number(w, WALK_FILE, f);

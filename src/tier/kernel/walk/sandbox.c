@@ -26,13 +26,14 @@
 #include "tier/kernel/tty/tty.h"
 #include "tier/kernel/vfs/dentry.h"
 #include "tier/kernel/walk.h"
+#include "tier/kernel/walk/domains.h"
 #include "tier/kernel/walk/files.h"
 #include "tier/kernel/walk/memory.h"
 #include "tier/kernel/walk/names.h"
 #include "tier/kernel/walk/sandbox.h"
 #include "tier/kernel/walk/survey.h"
 
-enum { STREAM_VERSION = 4 };
+enum { STREAM_VERSION = 5 };
 static const char stream_magic[8] = "WARDKRN";
 
 struct head {
@@ -82,6 +83,7 @@ static const struct {
 	{ "tasks", tasks_section },
 	{ "keys", keys_walk },
 	{ "names", names_walk },
+	{ "domains", domains_walk },
 	{ "sockets", socks_walk },
 	{ "terminals", ttys_walk },
 	{ "ipc", ipc_walk },

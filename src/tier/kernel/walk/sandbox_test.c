@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <cmocka.h>
 
@@ -31,6 +32,7 @@
 #include "tier/kernel/mm/image.h"
 #include "tier/kernel/task/proc.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/walk/busy.h"
 #include "tier/kernel/walk/files.h"
@@ -379,6 +381,66 @@ static void namespaces_are_there(struct kernel *k)
 	assert_int_equal(fake_call(apart, SYS_access, text("/tmp/file"), 0), 0);
 }
 
+static long opened(struct task *t, const char *path, int flags)
+{
+	long fd = fake_call(t, SYS_open, text(path), (uint64_t)flags);
+
+	return fd < 0 ? fd : fake_call(t, SYS_close, (uint64_t)fd);
+}
+
+static long connected(struct task *t, const char *name)
+{
+	struct sockaddr_un un = { .sun_family = AF_UNIX };
+	size_t len = strlen(name);
+	long fd = fake_call(t, SYS_socket, AF_UNIX, SOCK_DGRAM, 0);
+
+	assert_true(fd >= 0);
+	memcpy(un.sun_path + 1, name, len);
+	return fake_call(t, SYS_connect, (uint64_t)fd, fake_put(g, &un, sizeof(un)).v, 3 + len);
+}
+
+/* What was given up is, what was not is not; and who shared a domain does. */
+static void domains_are_there(struct kernel *k)
+{
+	struct task *kept = task_find(k, made.kept_pid), *same = task_find(k, made.same_pid),
+		    *deeper = task_find(k, made.deeper_pid);
+	const struct landlock_rule *rules;
+	uint64_t uncut = (uint64_t)made.uncut_fd;
+
+	/* Nobody is asked any more whether a file may be opened. */
+	OK(fanotify_mark, FD_FANOTIFY, 0x80 | 0x10 /* flush, mounts */, 0, (uint64_t)AT_FDCWD,
+		text("/tmp"));
+	assert_null(me->cred->landlock);
+	assert_non_null(kept->cred->landlock);
+	assert_ptr_equal(kept->cred->landlock, same->cred->landlock);
+	assert_ptr_equal(deeper->cred->landlock->below, kept->cred->landlock);
+	assert_int_equal(opened(kept, "/tmp/dir", O_RDONLY), 0);
+	assert_int_equal(opened(kept, "/tmp/dir/uncut", O_RDWR), 0);
+	assert_int_equal(opened(kept, "/tmp/dir/uncut", O_RDWR | O_TRUNC), -EACCES);
+	assert_int_equal(fake_call(kept, SYS_ftruncate, uncut, 0), -EACCES);
+	assert_int_equal(fake_call(kept, SYS_write, uncut, mem.v, 1), 1);
+	assert_int_equal(opened(kept, "/below", O_RDONLY), 0);
+	assert_int_equal(opened(kept, "/below", O_RDWR), -EACCES);
+	assert_int_equal(opened(kept, "/tmp/file", O_RDONLY), -EACCES);
+	assert_int_equal(opened(kept, "/proc/1/status", O_RDONLY), 0);
+	assert_int_equal(opened(kept, "/proc/1/stat", O_RDONLY), -EACCES);
+	assert_int_equal(opened(deeper, "/tmp/dir", O_RDONLY), 0);
+	assert_int_equal(opened(deeper, "/tmp/dir/uncut", O_RDWR), -EACCES);
+	assert_int_equal(landlock_port(kept, LANDLOCK_CONNECT, 8080), 0);
+	assert_int_equal(landlock_port(kept, LANDLOCK_CONNECT, 8081), -EACCES);
+	assert_int_equal(landlock_port(kept, LANDLOCK_BIND, 8080), -EACCES);
+	assert_int_equal(fake_call(kept, SYS_kill, 1, 0), -EPERM);
+	assert_int_equal(fake_call(deeper, SYS_kill, (uint64_t)made.same_pid, 0), 0);
+	assert_int_equal(connected(kept, "same"), 0);
+	assert_int_equal(connected(kept, "name"), -EPERM);
+	/* The rules about what is gone were left behind, also in the ruleset. */
+	assert_int_equal(ruleset_rules(fd_get(me, FD_RULESET), &rules), 4);
+	assert_int_equal(k->landlock_rules, 9);
+	assert_int_equal(CALL(landlock_restrict_self, FD_RULESET, 0), 0);
+	assert_int_equal(opened(me, "/tmp/file", O_RDONLY), -EACCES);
+	assert_int_equal(opened(me, "/below", O_RDONLY), 0);
+}
+
 static void comes_back_the_same(void **state)
 {
 	struct fake *old = g, *other;
@@ -411,6 +473,7 @@ static void comes_back_the_same(void **state)
 	ipc_is_there();
 	processes_are_there(k);
 	namespaces_are_there(k);
+	domains_are_there(k);
 	free(a);
 	stop(k);
 	free(k);
@@ -545,6 +608,94 @@ static void hostile_is_refused(void **state)
 	free(a);
 }
 
+/* Domains that no call could have made. */
+static void impossible_domains(void **state)
+{
+	int64_t now = kernel_now(&g->k);
+	struct landlock *d;
+
+	busy_make(&made, g);
+	d = task_find(&g->k, made.kept_pid)->cred->landlock;
+	assert_null(d->rules[0].inode); /* the port */
+	for (unsigned n = 0; n < 9; n++) {
+		struct landlock_rule port = d->rules[0];
+		uint32_t fs = d->fs, net = d->net, scoped = d->scoped;
+		struct landlock_rule file = d->rules[1];
+		struct kernel *k = second_kernel();
+		struct err e = { 0 };
+		unsigned char *a;
+		size_t len;
+
+		switch (n) {
+		case 0:
+			d->fs |= 1 << 16;
+			break;
+		case 1:
+			d->net |= 4;
+			break;
+		case 2:
+			d->scoped |= 4;
+			break;
+		case 3:
+			d->rules[0].port = 65536;
+			break;
+		case 4:
+			d->rules[0].allowed = 0;
+			break;
+		case 5:
+			d->rules[0].allowed = 7;
+			break;
+		case 6: /* what nobody handles */
+			d->rules[1].allowed = LANDLOCK_EXECUTE;
+			break;
+		case 7: /* about a file and a port */
+			d->rules[1].port = 1;
+			break;
+		default: /* two about the same */
+			d->rules[1] = port;
+		}
+		assert_int_equal(sandbox_walk(&g->k, now, &a, &len, &e), 0);
+		assert_int_equal(sandbox_rebuild(k, now, a, len, &e), -EBADMSG);
+		assert_int_equal(k->landlock_rules, 0);
+		d->fs = fs;
+		d->net = net;
+		d->scoped = scoped;
+		d->rules[0] = port;
+		d->rules[1] = file;
+		free(a);
+		stop(k);
+		free(k);
+	}
+}
+
+/* A rule is about a file, not about whatever has its name when the sandbox is built again. */
+static void another_has_the_name(void **state)
+{
+	int64_t now = kernel_now(&g->k);
+	struct landlock_rule *rule;
+	struct err e = { 0 };
+	unsigned char *a;
+	struct kernel *k;
+	struct task *kept;
+	size_t len;
+
+	busy_make(&made, g);
+	rule = task_find(&g->k, made.kept_pid)->cred->landlock->rules;
+	while (!rule->name || !S_ISREG(rule->inode->mode))
+		rule++;
+	rule->inode->ino++;
+	assert_int_equal(sandbox_walk(&g->k, now, &a, &len, &e), 0);
+	rule->inode->ino--;
+	k = again(a, len, now);
+	kept = task_find(k, made.kept_pid);
+	assert_int_equal(kept->cred->landlock->count, 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_null(kept->cred->landlock->rules[i].name);
+	free(a);
+	stop(k);
+	free(k);
+}
+
 static void every_kind_has_its_walk(void **state)
 {
 	for (unsigned i = 0; i < file_kinds(); i++)
@@ -561,6 +712,8 @@ int main(void)
 		T(mapped_file),
 		T(younger_clock),
 		T(hostile_is_refused),
+		T(impossible_domains),
+		T(another_has_the_name),
 		cmocka_unit_test(every_kind_has_its_walk),
 	};
 

@@ -17,8 +17,10 @@
 #include "tier/kernel/sock/sock.h"
 #include "tier/kernel/task/treewalk.h"
 #include "tier/kernel/vfs/fdtable.h"
+#include "tier/kernel/vfs/landlock.h"
 #include "tier/kernel/vfs/vfs.h"
 #include "tier/kernel/walk/backings.h"
+#include "tier/kernel/walk/domains.h"
 #include "tier/kernel/walk/files.h"
 #include "tier/kernel/walk/names.h"
 #include "tier/kernel/walk/survey.h"
@@ -57,13 +59,6 @@ static void add_inode(void *arg, struct inode *i)
 	add(f, WALK_INODE, (void ***)&want->inodes, &want->inode_count, &f->s->inode_cap, i);
 }
 
-static void add_cred(struct finder *f, struct cred *c)
-{
-	struct walk_wanted *want = &f->s->wanted;
-
-	add(f, WALK_CRED, (void ***)&want->creds, &want->cred_count, &f->s->cred_cap, c);
-}
-
 /* A name, with the inode of one that cannot be found by it. */
 static void add_name(struct finder *f, struct dentry *d)
 {
@@ -85,9 +80,41 @@ static void add_used_name(void *arg, struct dentry *d)
 	add_inode(f, d->inode);
 }
 
+static void add_rules(struct finder *f, const struct landlock_rule *rules, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (rule_is_lost(f->k, &rules[i]))
+			continue;
+		if (rules[i].name)
+			add_used_name(f, rules[i].name);
+		else
+			add_inode(f, rules[i].inode);
+	}
+}
+
+/* No deeper than LANDLOCK_LAYERS. */
+static void add_domain(struct finder *f, struct landlock *d)
+{
+	if (!d || walk_knows(f->w, WALK_LANDLOCK, d))
+		return;
+	add_domain(f, d->below);
+	walk_number(f->w, WALK_LANDLOCK, d);
+	add_rules(f, d->rules, d->count);
+}
+
+static void add_cred(struct finder *f, struct cred *c)
+{
+	struct walk_wanted *want = &f->s->wanted;
+
+	add(f, WALK_CRED, (void ***)&want->creds, &want->cred_count, &f->s->cred_cap, c);
+	add_domain(f, c ? c->landlock : NULL);
+}
+
 static void add_file(void *arg, struct file *file)
 {
 	struct finder *f = arg;
+	const struct landlock_rule *rules;
+	uint32_t count;
 
 	if (!file || walk_knows(f->w, WALK_FILE, file))
 		return;
@@ -100,6 +127,8 @@ static void add_file(void *arg, struct file *file)
 	add_cred(f, file->cred);
 	inotify_each(file, add_inode, f);
 	fanotify_each(file, add_inode, add_used_name, f);
+	count = ruleset_rules(file, &rules);
+	add_rules(f, rules, count);
 }
 
 static void add_table(struct finder *f, struct files *fs)
@@ -130,6 +159,7 @@ static void add_messages(struct finder *f)
 		s = s->all_next;
 	for (; s; s = s->all_prev) {
 		add_inode(f, s->inode);
+		add_domain(f, s->landlock);
 		for (struct skb *b = s->rx; b; b = b->next)
 			for (unsigned i = 0; i < b->scm.count; i++)
 				add_file(f, b->scm.files[i]);
@@ -150,6 +180,7 @@ int survey_make(struct survey *s, struct kernel *k, struct walk *w)
 			add_table(&f, t->files);
 			add_place(&f, t->fs);
 			add_file(&f, call_held(t));
+			add_domain(&f, t->cred->landlock);
 			if (t->mm) {
 				walk_number(w, WALK_MM, t->mm);
 				add_file(&f, t->mm->exe);
