@@ -2,7 +2,7 @@
 /*
  * tier/kernel/task/proc.c - tasks and processes: born, found, ended.
  *
- * Owns:  the process tree, groups and sessions, the numbers.
+ * Owns:  the process tree, the numbers.
  * Rules: under the kernel lock. A proc lives until it is reaped; its leader task as long as it.
  *        The host side (processes, threads) hears of an end through engine->kill only.
  */
@@ -95,15 +95,6 @@ struct proc *proc_find(struct kernel *k, int32_t pid)
 	struct task *t = task_find(k, pid);
 
 	return t && t->proc->pid == pid ? t->proc : NULL;
-}
-
-struct pgrp *pgrp_find(struct kernel *k, int32_t id)
-{
-	struct pgrp *g = k->pgrps;
-
-	while (g && g->id != id)
-		g = g->next;
-	return g;
 }
 
 static bool number_taken(struct kernel *k, int32_t n)
@@ -254,127 +245,6 @@ static void task_bury(struct task *t)
 	keys_task_gone(t);
 	trace_task_free(t);
 	spare_give(&t->k->spare_tasks, t);
-}
-
-/* Groups and sessions */
-
-static void pgrp_join(struct proc *p, struct pgrp *g)
-{
-	g->refs++;
-	p->pgrp = g;
-	p->pgrp_next = g->members;
-	g->members = p;
-}
-
-void session_unref(struct session *s)
-{
-	if (--s->refs)
-		return;
-	pid_nums_unref(s->nums);
-	free(s);
-}
-
-static void pgrp_leave(struct proc *p)
-{
-	struct pgrp *g = p->pgrp, **pg;
-	struct proc **pp;
-
-	if (!g)
-		return;
-	for (pp = &g->members; *pp && *pp != p; pp = &(*pp)->pgrp_next)
-		;
-	if (*pp)
-		*pp = p->pgrp_next;
-	p->pgrp = NULL;
-	if (--g->refs)
-		return;
-	for (pg = &p->k->pgrps; *pg != g; pg = &(*pg)->next)
-		;
-	*pg = g->next;
-	session_unref(g->session);
-	pid_nums_unref(g->nums);
-	free(g);
-}
-
-static struct pgrp *pgrp_create(struct kernel *k, int32_t id, struct session *s)
-{
-	struct pgrp *g = calloc(1, sizeof(*g));
-
-	if (!g)
-		return NULL;
-	g->id = id;
-	g->session = s;
-	s->refs++;
-	g->next = k->pgrps;
-	k->pgrps = g;
-	return g;
-}
-
-static struct session *session_create(int32_t id)
-{
-	struct session *s = calloc(1, sizeof(*s));
-
-	if (s) {
-		s->refs = 0;
-		s->id = id;
-	}
-	return s;
-}
-
-int proc_set_sid(struct proc *p)
-{
-	struct session *s;
-	struct pgrp *g;
-
-	if (p->pgrp && p->pgrp->id == p->pid)
-		return -EPERM;
-	if (pgrp_find(p->k, p->pid))
-		return -EPERM;
-	s = session_create(p->pid);
-	g = s ? pgrp_create(p->k, p->pid, s) : NULL;
-	if (!g) {
-		free(s);
-		return -ENOMEM;
-	}
-	s->nums = pid_nums_ref(p->tasks->nums);
-	g->nums = pid_nums_ref(p->tasks->nums);
-	pgrp_leave(p);
-	pgrp_join(p, g);
-	return p->pid;
-}
-
-int proc_set_pgrp(struct proc *p, int32_t id)
-{
-	struct pgrp *g = pgrp_find(p->k, id);
-
-	if (p->pgrp->session->id == p->pid)
-		return -EPERM; /* a session's leader stays */
-	if (p->pgrp->id == id)
-		return 0;
-	if (g && g->session != p->pgrp->session)
-		return -EPERM;
-	if (!g && id != p->pid)
-		return -EPERM;
-	if (!g) {
-		g = pgrp_create(p->k, id, p->pgrp->session);
-		if (!g)
-			return -ENOMEM;
-		g->nums = pid_nums_ref(p->tasks->nums);
-	}
-	pgrp_leave(p);
-	pgrp_join(p, g);
-	return 0;
-}
-
-bool pgrp_is_orphaned(const struct pgrp *g)
-{
-	for (struct proc *p = g->members; p; p = p->pgrp_next) {
-		struct pgrp *up = p->parent ? p->parent->pgrp : NULL;
-
-		if (p->state == PROC_LIVE && up && up != g && up->session == g->session)
-			return false;
-	}
-	return true;
 }
 
 /* Birth */

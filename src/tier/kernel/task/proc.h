@@ -35,7 +35,12 @@ void proc_reap(struct proc *p);
 /* Frees everything that is left, at the end of the sandbox. */
 void procs_done(struct kernel *k);
 
-/* Process groups and sessions. */
+/* Process groups and sessions: task/group.c. A new session belongs to its first group, a new group
+ * to its first member; NULL: no memory. */
+struct session *session_create(int32_t id);
+struct pgrp *pgrp_create(struct kernel *k, int32_t id, struct session *s);
+void pgrp_join(struct proc *p, struct pgrp *g);
+void pgrp_leave(struct proc *p);
 void session_unref(struct session *s);
 void sighand_unref(struct sighand *s);
 int proc_set_pgrp(struct proc *p, int32_t id); /* in its own session; 0 or -errno */
